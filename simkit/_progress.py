@@ -88,6 +88,16 @@ class Progress:
                 self.last = self.ended
                 print(self.line(), file=sys.stderr, flush=True)
 
+    @property
+    def watched(self) -> bool:
+        """True where `say` is an object with a method `watch`, such as `viz.LiveFit`, which takes results so far."""
+        return callable(getattr(self.say, "watch", None))
+
+    def watch(self, *found: Any) -> None:
+        """Hand over what is found so far."""
+        watcher: Any = self.say
+        watcher.watch(*found)
+
     def begin(self, count: int, noun: str) -> None:
         """Count from here on so many pieces of another kind."""
         self.count, self.noun = count, noun
@@ -134,7 +144,7 @@ class Progress:
 
     def _draw(self, end: str) -> None:
         """Write the line over the one before, as wide as the terminal at most."""
-        stream: Any = sys.stdout if _notebook() else sys.stderr
+        stream: Any = sys.stdout if notebook() else sys.stderr
         text = self.line()[: max(20, shutil.get_terminal_size().columns - 1)]
         try:
             stream.write("\r" + text.ljust(self.drawn) + end)
@@ -153,13 +163,13 @@ def _mode(say: Say) -> Literal["silent", "call", "lines", "live"]:
     switch = os.environ.get(SWITCH, "")
     if say is None and (switch == "0" or _live.get()):
         return "silent"
-    shown = _notebook() or bool(getattr(sys.stderr, "isatty", bool)())
+    shown = notebook() or bool(getattr(sys.stderr, "isatty", bool)())
     if shown and not _live.get():
         return "live"
     return "lines" if say or switch == "1" else "silent"
 
 
-def _notebook() -> bool:
+def notebook() -> bool:
     """Tell whether this is a notebook, where a line can be written over as on a terminal."""
     module = sys.modules.get("IPython")
     shell: Any = None if module is None else module.get_ipython()

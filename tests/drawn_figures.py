@@ -36,7 +36,23 @@ def fields(grid, state):
     return simkit.Trajectory(jnp.arange(3.0), state(wave), zero, zero, zero, zero)
 
 
+def settled():
+    """Members of which two are at rest and two swing between 1 and 3."""
+    zero, t = jnp.zeros(4, int), np.linspace(0, 20, 81)
+    rows = jnp.asarray([np.full(81, 2.0), 2.0 + np.exp(-t), 2 + np.sin(t), 2 + np.cos(t)])
+    return simkit.Trajectory(jnp.asarray(t), {"x": rows}, zero, zero, zero, zero)
+
+
+def shares():
+    numbers = np.array([0.6, 0.1, 0.25])
+    return simkit.sweeps.SobolIndices(
+        ("k", "death", "x0"), numbers, numbers / 10, numbers + 0.05, numbers / 9, None, None, 0.95
+    )
+
+
 FIGURES = {
+    "bifurcation": lambda: viz.plot_bifurcation(np.arange(4.0), settled(), "x", parameter="k"),
+    "sensitivity": lambda: viz.plot_sensitivity(shares()),
     "fields": lambda: viz.plot_fields(GRID, fields(GRID, simkit.fluids.SpectralFlow2D.State), time="s"),
     "field on a line": lambda: viz.plot_fields(
         simkit.fluids.Grid(16), fields(simkit.fluids.Grid(16), simkit.fluids.Burgers.State)

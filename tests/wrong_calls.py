@@ -32,6 +32,8 @@ CART = simkit.odes.CartPole()
 UP, PUSH = CART.State(0.0, 0.0, 0.0, 0.0), {"force": (-1.0, 1.0)}
 FRAME = md.Frame(md.OpenSpace(), np.zeros((2, 3)), units=md.REDUCED)
 FIT = simkit.fit(P, starts=1, key=KEY)
+ZEROS = jnp.zeros(2, int)
+RUNS = simkit.Trajectory(jnp.arange(3.0), {"y": jnp.zeros((2, 3))}, ZEROS, ZEROS, ZEROS, ZEROS)
 DRAWS = simkit.Posterior(
     draws=jnp.ones((2, 4, 1)),
     log_density=jnp.zeros((2, 4)),
@@ -436,6 +438,16 @@ ROWS = {
         lambda: simkit.viz.plot_predictive_check(FIT),
         "`check` must be a predictive check",
     ),
+    "live figure every text": (lambda: simkit.viz.LiveFigure(every="1 s"), "`every` must be a number of seconds"),
+    "bifurcation of the maxima": (
+        lambda: simkit.viz.plot_bifurcation(np.arange(2.0), RUNS, "y", points="maxima"),
+        "choice of `points`",
+    ),
+    "bifurcation of a fit": (lambda: simkit.viz.plot_bifurcation([1.0], FIT, "x"), "`trajectory` must be a trajectory"),
+    "sensitivity of a table": (
+        lambda: simkit.viz.plot_sensitivity({"k": 1.0}),
+        "must be what `simkit.sweeps.sobol_indices`",
+    ),
     "figure of no prediction errors": (lambda: simkit.viz.plot_npde(FIT), "`errors` must be prediction errors"),
     "npde of a system": (lambda: simkit.npde(S, P), "`problem` must be a problem"),
     "npde of no fit": (lambda: simkit.npde(P, 3), "`result` must be the result of a fit or a posterior"),
@@ -451,7 +463,7 @@ ROWS = {
     # fields and atoms
     "NoSlip of a function": (
         lambda: fluids.NoSlip(lambda t: 1.0),
-        "must be a real number or an array of real numbers, but one is given a `function`",
+        "Argument `value` must be a function of (t, x), but it takes (t).",
     ),
     "boundaries, a class": (
         lambda: fluids.IncompressibleFlow(fluids.Grid((4, 4), 1.0), boundaries=[fluids.Periodic, fluids.NoSlip()]),

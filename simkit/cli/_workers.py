@@ -27,7 +27,10 @@ def workers(count: int, *, cache: bool) -> Iterator[Any]:
             spawn = multiprocessing.get_context("spawn")
             yield functools.partial(ProcessPoolExecutor, count, mp_context=spawn, initializer=ignore_interrupts)
             return
-        quiet = {"dashboard_address": None, "silence_logs": logging.CRITICAL}
+        quiet = {
+            "dashboard_address": ":0",  # a free port: another sweep may run on this machine
+            "silence_logs": logging.CRITICAL,
+        }
         with LocalCluster(count, threads_per_worker=1, **quiet) as cluster, Client(cluster) as client:
             client.run(ignore_interrupts)
             yield client

@@ -42,6 +42,7 @@ from ._start_queue import LANES, queued
 from ._starts import check_count_of_starts, check_drawable, drawn_starts, first_start, given_starts
 from ._stored import TOGETHER, Begun, blocks, ends_in_blocks
 from ._swarm import AbstractSwarm, fit_swarms
+from ._watched import watcher
 
 ROUNDS = 10
 """Number of times that starts are drawn again if they fail to simulate."""
@@ -242,7 +243,7 @@ def _fit_once(
     def through(begun: Begun, told: Progress, best: float | None) -> End:
         return _through(lean, method, stages, _joined(shot, method, begun, told), told, best)
 
-    together = store is not None or budget.seconds is not None
+    together = store is not None or budget.seconds is not None or counter.watched
     if not together:
         begun = begin(None)
         end = through(begun, counter, np.inf if len(begun.z) > LANES else None)
@@ -250,7 +251,8 @@ def _fit_once(
         asked = {"method": method, "starts": given, "key": key, "horizons": stages, "screen": screen}
         asked |= {"windows": windows} if windows > 1 else {}
         asked |= {"evolve": evolve} if evolve else {}
-        end = ends_in_blocks(None if store is None else Path(store), problem, asked, begin, through, counter)
+        told = watcher(problem, method, counter)
+        end = ends_in_blocks(None if store is None else Path(store), problem, asked, begin, through, counter, told)
     if (np.asarray(end.status) == FAILED).all():
         tried = ", ".join(f"{stage:g}" for stage in stages)
         advice = " Where less data lead astray, `horizons=(1.0,)` fits all of them at once." if len(stages) > 1 else ""

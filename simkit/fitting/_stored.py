@@ -1,7 +1,7 @@
 """Fits whose finished starts are kept on disk."""
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -63,6 +63,7 @@ def ends_in_blocks(
     begin: Callable[[int], Begun],
     through: Callable[[Begun, Progress, float | None], End],
     counter: Progress,
+    told: Callable[[End], None] | None = None,
 ) -> End:
     """Return the ends of all starts, or of those that went within the time: read from the store where it has them, else computed
     and stored. Without a folder nothing is stored.
@@ -71,7 +72,7 @@ def ends_in_blocks(
     For the same reason a start is hopeless beside its own block and the blocks before it alone, all of which are kept.
 
     **Arguments:** `through`: what takes starts to their ends; besides them, who tells of its stages, and the least
-    objective known before, None where no start is given up since they are few.
+    objective known before, None where no start is given up since they are few; `told`: takes the ends so far after each block.
     """
     devices = jax.device_count()
     settings = {"together": -(-TOGETHER // devices) * devices}
@@ -99,7 +100,14 @@ def ends_in_blocks(
             ends.append(kept)
             best = min(best, float(np.min(kept["model.value"])))
             counter.add(min(size, count - first), detail=f"best objective {best:.6g}")
-        joined = {key: np.concatenate([end[key] for end in ends]) for key in ends[0]}
+            if told is not None:
+                told(_joined(ends, begun, problem))
+    return _joined(ends, begun, problem)
+
+
+def _joined(ends: Sequence[Mapping[str, np.ndarray]], begun: Begun, problem: Problem) -> End:
+    """One `End` of blocks that were stored."""
+    joined = {key: np.concatenate([end[key] for end in ends]) for key in ends[0]}
     like = jax.eval_shape(
         lambda z, count: End(z, no_model(z, problem.lean()), count, count, count), begun.z[0], begun.iterations[0]
     )

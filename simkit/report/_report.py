@@ -97,7 +97,7 @@ def _swept(sweep: Sweep, study: Study | None, interactive: bool) -> tuple[str, l
     """The page of a sweep."""
     title = f"{study.title}: a sweep" if study is not None else f"Sweep {sweep.store.name}"
     question = f'<p class="question">{html.escape(study.question)}</p>' if study is not None and study.question else ""
-    sections, found = sweep_sections(sweep, interactive=interactive)
+    sections, found = sweep_sections(sweep, study, interactive=interactive)
     over = ", ".join(sweep.values)
     parts = [f"<h1>{html.escape(title)}</h1>", question]
     parts.append(f"<p>{html.escape(f'{sweep.members} members differ in {over}.')}</p>")

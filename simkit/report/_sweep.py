@@ -18,6 +18,7 @@ from ..sweeps import Sweep
 from ._answer import Answer, judged
 from ._figures import Picture, picture_of
 from ._provenance import provenance_section
+from ._sensitivity import sensitivity_section
 from ._tables import as_table, folded
 
 MOST_RESULTS, MOST_VALUES = 9, 12
@@ -35,14 +36,18 @@ class Numbers(NamedTuple):
     left: list[str]
 
 
-def sweep_sections(sweep: Sweep, *, interactive: bool = False) -> tuple[list[tuple[str, str]], list[Picture]]:
+def sweep_sections(
+    sweep: Sweep, study: Study | None, *, interactive: bool = False
+) -> tuple[list[tuple[str, str]], list[Picture]]:
     """Headings and bodies of the page, figures being places to fill, and the figures."""
     numbers = numbers_of(sweep) if sweep.finished else Numbers({}, {}, [])
-    found = _pictures(sweep, numbers, interactive)
+    depends, bars = sensitivity_section(sweep, study, numbers.results, interactive)
+    found = bars + _pictures(sweep, numbers, interactive)
     sections = [
         ("Can it be believed?", judged(sweep_answers(sweep, numbers))),
         ("Parameters", as_table(("parameter", "least", "median", "largest", "values", "unit"), _value_rows(sweep))),
         ("Results", _results(numbers)),
+        ("Which parameters matter", depends),
         ("How results follow from parameters", _ranks(sweep, numbers)),
         ("Failed members", _failed(sweep)),
     ]
@@ -184,7 +189,9 @@ def sweep_method(sweep: Sweep, study: Study | None) -> str:
     definition = sweep.definition
     solver, step = (definition.get(name, "").rpartition(".")[2] for name in ("solver", "step"))
     method = "" if study is None else study.sweep["method"]
-    how = {"grid": "lie on a grid", "zip": "are listed", "": ""}.get(method, f"are points by the method {method}")
+    known = {"grid": "lie on a grid", "zip": "are listed", "": ""}
+    known |= {"saltelli": "are points for Sobol's indices", "morris": "are walks for elementary effects"}
+    how = known.get(method, f"are points by the method {method}")
     parts = [f"Members {how}." if how else ""]
     parts.append(f"Each is solved by {solver} with {step} steps." if solver not in ("", "None") else "")
     times = sweep.times

@@ -5,6 +5,7 @@ from ._points import grid as grid
 from ._points import points as points
 from ._result import Sweep as Sweep
 from ._result import open as open
+from ._sensitivity import DESIGNS as DESIGNS  # internal
 from ._sensitivity import MorrisEffects as MorrisEffects  # internal
 from ._sensitivity import SobolIndices as SobolIndices  # internal
 from ._sensitivity import morris as morris

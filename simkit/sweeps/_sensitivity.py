@@ -13,6 +13,9 @@ from ..core import generator, whole_number
 from ._points import Range, check_power_of_two, check_ranges, from_unit, to_unit
 from ._result import Sweep
 
+DESIGNS = ("saltelli", "morris")
+"""The names that study files have for the points of `sobol_design` and of `morris_design`."""
+
 
 @dataclasses.dataclass(frozen=True)
 class SobolIndices:

@@ -189,6 +189,12 @@ def _run(
     )
     scores = [] if judged is None else [judge(begin.arrays)]
     stopped, done, index = "", 0, 0
+    whole = lambda arrays: eqx.combine(arrays, task.rest)
+
+    def so_far() -> Training:
+        ends = np.minimum(np.arange(len(scores)) * plan.every, done)
+        return Training(whole(best), whole(learner.arrays), np.concatenate(losses), ends, np.asarray(scores), stopped)
+
     with Progress(plan.steps, 0, progress, "steps") as counter:
         while done < plan.steps:
             size = min(plan.every, plan.steps - done)
@@ -219,13 +225,13 @@ def _run(
             counter.add(
                 size, detail=f"loss {found[-1]:.4g}" if score is None else f"best {min(scores):.4g} on data held out"
             )
+            if counter.watched:
+                counter.watch(None, so_far())
             since = len(scores) - 1 - int(np.argmin(scores)) if scores else 0
             if plan.patience is not None and since >= plan.patience:
                 stopped = f"no better model on the data held out in the last {since} looks"
                 break
-    whole = lambda arrays: eqx.combine(arrays, task.rest)
-    ends = np.minimum(np.arange(len(scores)) * plan.every, done)
-    return Training(whole(best), whole(learner.arrays), np.concatenate(losses), ends, np.asarray(scores), stopped)
+    return so_far()
 
 
 @eqx.filter_jit

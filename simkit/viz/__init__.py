@@ -6,6 +6,7 @@ from ._atom_view import view_atoms as view_atoms
 from ._averages import plot_displacement as plot_displacement
 from ._averages import plot_outputs as plot_outputs
 from ._averages import plot_radial_distribution as plot_radial_distribution
+from ._bifurcation import plot_bifurcation as plot_bifurcation
 from ._curves import plot_fit as plot_fit
 from ._curves import plot_trajectory as plot_trajectory
 from ._field_figures import animate_field as animate_field
@@ -15,6 +16,7 @@ from ._forest import plot_forest as plot_forest
 from ._individual_figures import plot_individuals as plot_individuals
 from ._individual_figures import plot_spaghetti as plot_spaghetti
 from ._interactive import interactive as interactive
+from ._live import LiveFigure as LiveFigure
 from ._movie import save_animation as save_animation
 from ._optimum import plot_correlation as plot_correlation
 from ._optimum import plot_parameters as plot_parameters
@@ -27,6 +29,7 @@ from ._posterior_figures import plot_corner as plot_corner
 from ._posterior_figures import plot_ranks as plot_ranks
 from ._posterior_figures import plot_trace as plot_trace
 from ._residual_figures import plot_check as plot_check
+from ._sensitivity_figures import plot_sensitivity as plot_sensitivity
 from ._style import DARK as DARK  # internal
 from ._style import LIGHT as LIGHT  # internal
 from ._style import Theme as Theme  # internal

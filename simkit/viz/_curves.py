@@ -104,7 +104,7 @@ def plot_fit(
 
     curves = None
     if estimate is not None and isinstance(data, Problem):
-        curves = _curves(data, estimate)
+        curves = curves_of(data, estimate)
     for row, output in enumerate(outputs):
         for place, label in enumerate(seen.labels):
             panel = at(row, place)
@@ -117,7 +117,7 @@ def plot_fit(
                 _bands(panel, prediction, output, place, level, color(row))
             if curves is not None:
                 panel.plot(curves[0][place], curves[1][output][place], color=color(row), label="fit")
-            _points(panel, seen, output, place)
+            draw_points(panel, seen, output, place)
             if log:
                 panel.set_yscale("log")
             else:
@@ -158,7 +158,8 @@ def _bands(panel: Axes, prediction: Prediction, output: str, column: int, level:
     panel.plot(times, middle, color=shade, label="median")
 
 
-def _points(panel: Axes, seen: Observed, output: str, column: int) -> None:
+def draw_points(panel: Axes, seen: Observed, output: str, column: int) -> None:
+    """Draw the data of an output in an experiment into a panel, censored ones as arrows or spans."""
     values = np.asarray(seen.data[output])[column]
     if values.ndim > 1:
         raise ArgumentError(f"The output `{output}` must be a number at each time to be drawn, but it is an array.")
@@ -180,7 +181,8 @@ def _points(panel: Axes, seen: Observed, output: str, column: int) -> None:
         panel.vlines(times[between], lower[between], upper[between], color=theme().ink, lw=0.9, zorder=2)
 
 
-def _curves(problem: Problem, estimate: Array) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+def curves_of(problem: Problem, estimate: Array) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Times between the data of each experiment, and the outputs there, by name."""
     rows = np.asarray(problem.times)
     times = np.linspace(rows.min(axis=1), rows.max(axis=1), 301, axis=1)
     return times, {name: np.asarray(values) for name, values in problem.predict(estimate, times).items()}

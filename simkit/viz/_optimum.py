@@ -27,12 +27,17 @@ DECADES = 30.0
 @styled
 def plot_waterfall(fit: FitResult) -> Figure:
     """The objective of every start above the best, in order: a flat foot means that many starts found the same optimum."""
+    figure = new_figure(6.0, 3.0)
+    waterfall(figure.subplots(), fit)
+    return figure
+
+
+def waterfall(axes: Axes, fit: FitResult) -> None:
+    """Draw the objectives of all starts into a panel."""
     objective, status = np.asarray(fit.objective, float), np.asarray(fit.status)
     above = objective - np.nanmin(objective)
     ranks = np.arange(1, len(above) + 1)
     finite = np.isfinite(above)
-    figure = new_figure(6.0, 3.0)
-    axes = figure.subplots()
     axes.axhspan(-AGREE, AGREE, color=color(0), alpha=0.12, lw=0)
     axes.plot(ranks[finite], above[finite], color=GREY, lw=0.8, zorder=1)
     for kind, marker, place, label in KINDS:
@@ -48,7 +53,6 @@ def plot_waterfall(fit: FitResult) -> Figure:
     lost = f", {int((~finite).sum())} failed everywhere" if (~finite).any() else ""
     axes.set_title(f"{fit.agreeing()} of {len(above)} starts agree{lost}{_several(fit)}")
     axes.legend(loc="upper left")
-    return figure
 
 
 @styled

@@ -14,7 +14,7 @@ import simkit
 from simkit import StudyError, UnknownNameError
 from simkit.cli import main
 from simkit.study import study_from_text
-from simkit.study.runs import _sweep
+from simkit.study.runs import _sweep, sensitivity
 
 EXAMPLE = pathlib.Path(__file__).parents[2] / "examples" / "lynx_hare_sweep.toml"
 STUDY = """
@@ -198,3 +198,27 @@ def test_workers_give_the_same_numbers(dask, study, tmp_path, monkeypatch):
     one, two = (simkit.sweeps.open(tmp_path / name)["amount"][:] for name in ("one", "two"))
     # Here are two devices, in the workers one: rounding alone may differ.
     np.testing.assert_allclose(one, two, rtol=1e-14)
+
+
+@pytest.mark.parametrize(("method", "count", "members"), [("saltelli", 8, 40), ("morris", 5, 20)])
+def test_sensitivity_by_a_study_stands_in_its_report(tmp_path, capsys, method, count, members):
+    """y = a + 3 b + 0 c at its last time: a tenth and nine tenths of the variance, effects 1, 3 and 0 of a step over a range."""
+    over = "".join(f"{name} = {{ from = 0.0, to = 1.0 }}\n" for name in "abc")
+    text = (
+        '[system.equations]\n"d x" = "a + 3 * b + 0 * c"\n[system.parameters]\na = 0.5\nb = 0.5\nc = 0.5\n[y0]\nx = 0.0\n'
+        f'[sweep]\nmethod = "{method}"\ncount = {count}\ntimes = [0.0, 1.0]\n[sweep.over]\n{over}'
+    )
+    (tmp_path / "s.toml").write_text(text)
+    assert main(["sweep", str(tmp_path / "s.toml"), "--out", str(tmp_path / "out")]) == 0
+    assert f"members   {members} in" in capsys.readouterr().out
+    found = simkit.sweeps.open(tmp_path / "out")
+    study = simkit.load_study(tmp_path / "s.toml")
+    indices = sensitivity(study, found, found["x"][:, -1])
+    if method == "morris":
+        np.testing.assert_allclose(indices.mean_absolute, [1.0, 3.0, 0.0], atol=1e-4)
+    else:
+        assert list(np.argsort(indices.total)) == [2, 0, 1]
+        np.testing.assert_allclose(indices.total, [0.1, 0.9, 0.0], atol=0.2)
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "On which parameters x at the end depends" in page
+    assert (tmp_path / "out" / "figures" / "sensitivity_x_at_the_end.png").exists()

@@ -33,7 +33,7 @@ from ._lammps_sites import TIP4P, Sites
 from ._lammps_terms import types_in
 
 DISPERSED = ("ewald/disp", "pppm/disp")
-"""Those that sum waves of dispersion, too."""
+"""Styles that sum waves of dispersion, too."""
 
 KSPACE = (
     *DISPERSED,

@@ -35,7 +35,7 @@ BEHIND = (("width",), ("s6", "d"))
 """Numbers of `pair_style` that stand behind its cutoffs."""
 
 OWN, CHARGED = 1, 2
-"""Whose a number of `pair_style` is: of the part without charges, of the part of charges; both are a sum."""
+"""The owner of a number of `pair_style`: the part without charges, the part of charges; both are a sum."""
 
 
 class PairPart(NamedTuple):

@@ -47,6 +47,9 @@ FIT = Table(
             1,
             "fit method",
         ),
+        "windows": Key(
+            "count", "parts of each experiment that are simulated on their own at first (multiple shooting)"
+        ),
         "horizons": Key("numbers", "fractions of the data that are fitted one after the other; the last is 1.0"),
     },
 )

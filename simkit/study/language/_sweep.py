@@ -6,12 +6,13 @@ from typing import Any
 import numpy as np
 
 from ..._errors import StudyError
-from ...sweeps import METHODS
+from ...sweeps import DESIGNS, METHODS
 from ._section import Section, check_numbers, entries
 
 MOST_MEMBERS = 200_000_000
 """Members of a sweep, and times of a simulation: some gigabytes for their numbers alone."""
-SWEEP_METHODS = ("grid", "zip", *METHODS)
+DRAWN = (*METHODS, *DESIGNS)
+SWEEP_METHODS = ("grid", "zip", *DRAWN)
 
 
 def read_sweep(section: Section) -> dict[str, Any]:
@@ -29,10 +30,10 @@ def read_sweep(section: Section) -> dict[str, Any]:
     asked["chunk"] = section.count("chunk")
     asked["times"] = read_times(section)
     section.finish()
-    if method in METHODS:
+    if method in DRAWN:
         section.need("count")
     elif asked["count"] is not None:
-        raise section.error("count", f'goes with the methods {", ".join(METHODS)}, but the method is "{method}".')
+        raise section.error("count", f'goes with the methods {", ".join(DRAWN)}, but the method is "{method}".')
     return {key: value for key, value in asked.items() if value is not None}
 
 
@@ -57,7 +58,7 @@ def _over(section: Section, method: str) -> dict[str, Any]:
     found, members = {}, 1
     for path, value in entries(section, lambda value: "from" in value or "to" in value).items():
         part = Section(value if isinstance(value, Mapping) else {path: value}, f"{section.place}.{path}", section.file)
-        if method in METHODS:
+        if method in DRAWN:
             found[path] = _range(section, path, value, part)
         elif method == "grid" and isinstance(value, dict):
             scale = part.name("scale", ("linear", "log"), "scale", "linear")

@@ -22,4 +22,5 @@ from ._run import compute as compute  # internal
 from ._run import run as run  # internal
 from ._run import simulate_study as simulate_study  # internal
 from ._sweep import finished_so_far as finished_so_far  # internal
+from ._sweep import sensitivity as sensitivity  # internal
 from ._sweep import sweep_study as sweep_study  # internal

@@ -5,13 +5,26 @@ from pathlib import Path
 
 import jax
 import numpy as np
+from jaxtyping import PRNGKeyArray
 
 from ..._budget import Within
 from ..._errors import SimkitError, StudyError
 from ..._progress import Say
 from ...core import RandomSystem, Setup, as_events
 from ...stores import write_text
-from ...sweeps import Sweep, grid, points, sweep
+from ...sweeps import (
+    DESIGNS,
+    MorrisEffects,
+    SobolIndices,
+    Sweep,
+    grid,
+    morris,
+    morris_design,
+    points,
+    sobol_design,
+    sobol_indices,
+    sweep,
+)
 from ...sweeps import open as open_sweep
 from ..language._study import Study
 from ._particles import MemberAverages, is_simulation, prepared
@@ -97,8 +110,25 @@ def study_points(study: Study, seed: int) -> dict[str, np.ndarray]:
         return over
     if method == "grid":
         return grid(over)
-    key = jax.random.key(study.sweep.get("seed", seed))
+    key = _key(study, seed)
+    if method in DESIGNS:
+        return (sobol_design if method == "saltelli" else morris_design)(over, study.sweep["count"], key=key)
     return points(over, study.sweep["count"], key=key, method=method)
+
+
+def sensitivity(study: Study, found: Sweep, output: str | np.ndarray) -> SobolIndices | MorrisEffects:
+    """Indices of a result by the method `saltelli` or `morris` of a study's sweep.
+
+    **Raises:** an `ArgumentError` where members failed, or where the study has another method.
+    """
+    ranges, key = study.sweep["over"], _key(study, study.seed)
+    if study.sweep["method"] == "saltelli":
+        return sobol_indices(found, ranges, output, key=key)
+    return morris(found, ranges, output, key=key)
+
+
+def _key(study: Study, seed: int) -> PRNGKeyArray:
+    return jax.random.key(study.sweep.get("seed", seed))
 
 
 def finished_so_far(store: Path) -> str:
