@@ -5,6 +5,7 @@ import itertools
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro.distributions as dist
 import pytest
 
 import simkit
@@ -134,6 +135,51 @@ def test_draws_end_and_go_on_to_the_same_draws(tmp_path, problem):
     rest, whole = (simkit.sample(problem, start=start, store=tmp_path / name, **asked) for name in ("cut", "whole"))
     np.testing.assert_array_equal(rest.draws, whole.draws)
     np.testing.assert_array_equal(cut.draws, whole.draws[:, :20])
+
+
+@pytest.mark.usefixtures("seconds")
+def test_profiles_end_and_go_on_to_the_same_bits(tmp_path, problem):
+    fit = simkit.fit(problem, starts=2)
+    cut = simkit.profile(problem, fit, store=tmp_path / "cut", within=3.5)
+    assert cut.cut
+    assert "time of `within` was up" in repr(cut)
+    assert np.isfinite(cut.values).sum() == 5  # the estimate and two batches of two values
+    simkit.save(tmp_path / "cut.h5", profiles=cut)
+    assert simkit.load(tmp_path / "cut.h5").profiles.cut
+    rest, whole = (simkit.profile(problem, fit, store=tmp_path / name) for name in ("cut", "whole"))
+    alone = simkit.profile(problem, fit)
+    assert not rest.cut
+    for one, other, third in zip(*map(jax.tree.leaves, (rest, whole, alone)), strict=True):
+        np.testing.assert_array_equal(one, other)
+        np.testing.assert_array_equal(one, third)
+    other = simkit.fit(problem, starts=4, key=jax.random.key(5))
+    with pytest.raises(simkit.StoreError, match="fit"):
+        simkit.profile(problem, other, store=tmp_path / "whole")
+
+
+@pytest.mark.usefixtures("seconds")
+def test_calibrations_end_and_go_on_to_the_same_ranks(tmp_path, problem):
+    prior = {"rate": simkit.Free(dist.LogNormal(-0.7, 0.3))}
+    given = simkit.Problem(
+        Decay(),
+        simkit.Experiment("cup", TIMES, {"y": problem.data["y"][0]}, y0=jnp.asarray(1.0)),
+        free=prior,
+        noise={"y": simkit.noise.Normal(0.02)},
+    )
+    asked = {"simulations": 24, "draws": 9, "thin": 1, "method": simkit.LaplaceApproximation(), "starts": 1}
+    asked |= {"key": jax.random.key(1), "store": tmp_path / "kept"}
+    with pytest.raises(simkit.SamplingError, match=r"Only 2 of 24 simulations ended in the time of `within`.*`store`"):
+        simkit.calibrate(given, within=4.5, **asked)
+    cut = simkit.calibrate(given, within=62.5, **asked)  # its fits and samplers look at the clock, too
+    count = int(cut.used.sum())
+    assert 20 <= count < 24
+    assert list(np.asarray(cut.outcome)) == [0] * count + [4] * (24 - count)
+    assert f"{24 - count} simulations are left out that did not begin in the time" in repr(cut)
+    rest = simkit.calibrate(given, **asked)
+    whole = simkit.calibrate(given, **(asked | {"store": None}))
+    assert (np.asarray(rest.outcome) == 0).all()
+    np.testing.assert_array_equal(rest.ranks, whole.ranks)
+    np.testing.assert_array_equal(cut.ranks[:count], whole.ranks[:count])
 
 
 def test_methods_of_one_piece_are_refused(problem):

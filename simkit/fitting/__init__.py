@@ -47,3 +47,4 @@ from ._saem import SAEM as SAEM
 from ._sampled import covering as covering  # internal
 from ._sampled import uncovered as uncovered  # internal
 from ._starts import some_start as some_start  # internal
+from ._stored import kept_work as kept_work  # internal

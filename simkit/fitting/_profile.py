@@ -2,7 +2,9 @@
 
 import math
 from collections.abc import Sequence
+from pathlib import Path
 from statistics import NormalDist
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -10,6 +12,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float
 
+from .._budget import Within, budgeted, has_room
 from .._doors import check_progress
 from .._errors import ArgumentError, check_known
 from .._progress import Progress, Say
@@ -24,6 +27,7 @@ from ._identifiability import NEGLIGIBLE
 from ._inside import margin
 from ._method import AbstractMethod
 from ._optax import LBFGS
+from ._stored import kept_work
 
 ROUNDS = 4
 """Number of times that a profile that has not crossed the level is extended, each time twice as far."""
@@ -49,6 +53,7 @@ class Profiles(eqx.Module):
         is not reached is infinite (0 where the parameter moves by its logarithm), or the bound.
     - `level`, and `threshold`, the difference that belongs to it.
     - `is_open`: shape `(names, 2)`, whether an end was not reached: the data do not limit the parameter on that side.
+    - `cut`: True where `within` was up before all values were optimised: open ends may then be those that were not walked to.
     """
 
     values: Float[Array, "names points"]
@@ -58,6 +63,7 @@ class Profiles(eqx.Module):
     level: float = eqx.field(static=True)
     names: tuple[str, ...] = eqx.field(static=True)
     units: tuple[str, ...] = eqx.field(static=True)
+    cut: bool = eqx.field(static=True, default=False)
 
     @property
     def threshold(self) -> float:
@@ -78,13 +84,19 @@ class Profiles(eqx.Module):
             self.names, self.units, np.asarray(self.intervals), np.asarray(self.is_open), strict=True
         ):
             sides = " and ".join(word for word, side in zip(("below", "above"), ajar, strict=True) if side)
-            note = f"  open {sides}: the data do not limit it there" if sides else ""
+            why = "the time was up" if self.cut else "the data do not limit it there"
+            note = f"  open {sides}: {why}" if sides else ""
             lines.append(
                 f"  {name:<{width}} {ends[0]:.6g} to {ends[1]:.6g} {'' if unit == '1' else unit}".rstrip() + note
             )
         lowest = np.nanmin(np.asarray(self.differences))
         if lowest < -BETTER:
             lines.append(f"  warning: the objective fell {-lowest:.3g} below the fit. Fit again with more starts.")
+        if self.cut:
+            lines.append(
+                "  warning: the time of `within` was up before all values were optimised: ends may be rough or not reached. With a "
+                "`store` the same call goes on."
+            )
         return "\n".join(lines)
 
 
@@ -102,6 +114,8 @@ def profile(
     points: int = 10,
     level: float = 0.95,
     method: AbstractMethod | None = None,
+    store: str | Path | None = None,
+    within: Within = None,
     progress: Say = None,
 ) -> Profiles:
     """Profile likelihoods: each parameter is held at a row of values while all others are optimised again.
@@ -116,6 +130,8 @@ def profile(
     - `points`: values a side in the first round.
     - `level`: of the intervals.
     - `method`: `GaussNewton()` by default, `LBFGS()` for a likelihood without residuals.
+    - `store`: a folder that keeps each batch of values once it is optimised, so that the same call goes on after a crash.
+    - `within`: as in `fit`: no more batches begin than end in that time; `cut` of the result says so.
     - `progress`: as in `fit`.
 
     **Returns:** `Profiles`. **Reference:** Raue et al. (2009), Bioinformatics 25:1923, doi:10.1093/bioinformatics/btp358.
@@ -135,16 +151,21 @@ def profile(
     sides = [_Side(problem, fit, problem.names.index(name), sign, level) for name in names for sign in (-1, 1)]
     if method is None:
         method = GaussNewton() if has_curvature(problem) else LBFGS()
-    lean = problem.lean()
-    with Progress(None, 0, progress, verb="profile") as counter:
+    asked = {"fit": fit, "names": names, "points": points, "level": level, "method": method}
+    with (
+        Progress(None, 0, progress, verb="profile") as counter,
+        kept_work(store, "profile", problem, asked) as held,
+        budgeted(within),
+    ):
+        work = _Work(problem.lean(), fit, method, held)
         for i in range(ROUNDS):
             count, open_ = points if i == 0 else points // 2, [side for side in sides if not side.done]
             counter.tell(f"round {i + 1} of at most {ROUNDS + 1}, {len(open_)} of {len(sides)} sides open")
-            _evaluate(lean, fit, method, [pair for side in open_ for pair in side.next_values(count)])
-            _mend(lean, fit, method, sides)
+            work.evaluate([pair for side in open_ for pair in side.next_values(count)])
+            work.mend(sides)
         counter.tell("values around the limits")
-        _evaluate(lean, fit, method, [pair for side in sides for pair in side.inside_bracket()])
-        _mend(lean, fit, method, sides)
+        work.evaluate([pair for side in sides for pair in side.inside_bracket()])
+        work.mend(sides)
     rows = [_join(*pair) for pair in zip(sides[::2], sides[1::2], strict=True)]
     length = max(len(values) for values, _ in rows)
     pad = lambda x: np.pad(x, (0, length - len(x)), constant_values=np.nan)
@@ -160,6 +181,7 @@ def profile(
         level,
         tuple(names),
         tuple(problem.unit(name) for name in names),
+        work.cut,
     )
 
 
@@ -255,29 +277,47 @@ Asked = tuple[_Side, float, np.ndarray]
 """A side, the value at which its parameter is held, and where the others start."""
 
 
-def _evaluate(lean: Problem, fit: FitResult, method: AbstractMethod, asked: list[Asked]) -> None:
-    """Re-optimise at all asked values, in batches as large as the fit's, so that the fit's own program serves."""
-    batch, z = len(fit.objective), np.asarray(fit.z)
-    for first in range(0, len(asked), batch):
-        part = asked[first : first + batch]
+class _Work:
+    """Optimisations at held values, batch by batch, read from a journal where it has them."""
+
+    def __init__(self, lean: Problem, fit: FitResult, method: AbstractMethod, held: Any):
+        self.lean, self.fit, self.method, self.held = lean, fit, method, held
+        self.done, self.cut = 0, False
+
+    def evaluate(self, asked: list[Asked]) -> None:
+        """Re-optimise at all asked values, in batches as large as the fit's, so that the fit's own program serves."""
+        batch = len(self.fit.objective)
+        for first in range(0, len(asked), batch):
+            part = asked[first : first + batch]
+            name = f"batch-{self.done:06d}"
+            found = self.held.read(name)
+            if found is None:
+                self.cut = self.cut or not has_room()
+                if self.cut:
+                    return
+                found = self._optimised(part, batch)
+                self.held.write(name, found)
+            self.done += 1
+            for (side, value, _), difference, place in zip(part, found["differences"], found["z"], strict=False):
+                side.add(value, float(difference), place)
+
+    def _optimised(self, part: list[Asked], batch: int) -> dict[str, np.ndarray]:
+        fit, z = self.fit, np.asarray(self.fit.z)
         # Rows that fill the batch up hold everything, so that they end at once.
         starts, held = np.tile(z, (batch, 1)), np.ones((batch, z.size), bool)
         for row, (side, value, start) in enumerate(part):
             held[row] = np.arange(z.size) == side.index
             starts[row] = np.where(held[row], value, start)
-        end = run(lean, method, 1.0, jnp.asarray(starts, fit.z.dtype), jnp.asarray(held), verb="profile")
-        found = np.asarray(end.model.value, float) - float(fit.objective[0])
-        for (side, value, _), difference, place in zip(part, found, np.asarray(end.z), strict=False):
-            side.add(value, float(difference), place)
+        end = run(self.lean, self.method, 1.0, jnp.asarray(starts, fit.z.dtype), jnp.asarray(held), verb="profile")
+        return {"differences": np.asarray(end.model.value, float) - float(fit.objective[0]), "z": np.asarray(end.z)}
 
-
-def _mend(lean: Problem, fit: FitResult, method: AbstractMethod, sides: list[_Side]) -> None:
-    """Optimise values again from where their neighbours ended, as long as that is needed."""
-    for _ in range(MENDINGS):
-        asked = [one for side in sides for one in side.doubtful()]
-        if not asked:
-            return
-        _evaluate(lean, fit, method, asked)
+    def mend(self, sides: list[_Side]) -> None:
+        """Optimise values again from where their neighbours ended, as long as that is needed."""
+        for _ in range(MENDINGS):
+            asked = [one for side in sides for one in side.doubtful()]
+            if not asked:
+                return
+            self.evaluate(asked)
 
 
 def _join(lower: _Side, upper: _Side) -> tuple[np.ndarray, np.ndarray]:

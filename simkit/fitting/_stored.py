@@ -49,11 +49,17 @@ class _Unstored:
         pass
 
 
-def _held(folder: Path | None, problem: Problem, asked: Mapping[str, Any], settings: Mapping[str, Any]) -> Any:
-    """The journal of a fit."""
-    if folder is None:
-        return contextlib.nullcontext(_Unstored(settings))
-    return journal(folder, "fit", describe({**defining_parts(problem), **asked}), settings)
+def kept_work(
+    store: str | Path | None,
+    kind: str,
+    problem: Problem,
+    asked: Mapping[str, Any],
+    settings: Mapping[str, Any] | None = None,
+) -> Any:
+    """The journal of work on a problem, as a context; one that keeps nothing without a store."""
+    if store is None:
+        return contextlib.nullcontext(_Unstored(settings or {}))
+    return journal(store, kind, describe({**defining_parts(problem), **asked}), settings or {})
 
 
 def ends_in_blocks(
@@ -76,7 +82,7 @@ def ends_in_blocks(
     """
     devices = jax.device_count()
     settings = {"together": -(-TOGETHER // devices) * devices}
-    with _held(folder, problem, asked, settings) as held:
+    with kept_work(folder, "fit", problem, asked, settings) as held:
         kept = held.read("starts")
         if kept is None:
             begun = begin(held.settings["together"])

@@ -1,18 +1,21 @@
 """calibrate: whether posteriors mean what they say, by simulation."""
 
 import dataclasses
+from pathlib import Path
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PRNGKeyArray
+from jaxtyping import Array, PRNGKeyArray
 
+from .._budget import Within, budgeted, has_room
 from .._doors import check_count, check_key, check_progress
 from .._errors import ArgumentError, SamplingError, SimulationError
 from .._progress import Progress, Say
 from ..core import full_products
 from ..engine import awaited
-from ..fitting import AbstractMethod, comparable, fit, masses
+from ..fitting import AbstractMethod, comparable, fit, kept_work, masses
 from ..problem import Problem, check_problem
 from ._calibration import BINS, LEAST, LEFT_OUT, Calibration
 from ._nuts import NUTS
@@ -20,6 +23,12 @@ from ._sample import FROM_PRIORS, Method, check_counts, sample
 from ._simulated import simulated
 from ._target import check_proper, prior_draws
 from .likelihood_free import LearnedPosterior, NeuralPosterior, learn_posterior, ranks_of
+
+KEPT = ("ranks", "outcome", "modes", "diverging")
+"""Arrays of a record of a simulation."""
+
+TIME_UP = 4
+"""Outcome of simulations that did not begin in time."""
 
 
 @full_products
@@ -35,6 +44,8 @@ def calibrate(
     starts: int = 16,
     method: Method | None = None,
     fit_method: AbstractMethod | None = None,
+    store: str | Path | None = None,
+    within: Within = None,
     progress: Say = None,
 ) -> Calibration:
     """Simulation-based calibration: true values from the prior, data from them, and the rank of each true value among draws of
@@ -51,6 +62,8 @@ def calibrate(
     - `thin`: draws between those kept, so that they are nearly independent.
     - `warmup`, `chains`, `method`: as in `sample`; a `NeuralPosterior` of one round is learned once, for all
         simulations; `starts`, `fit_method`: as `starts` and `method` in `fit`.
+    - `store`: a folder that keeps each simulation once it has ranks, so that the same call goes on after a crash.
+    - `within`: as in `sample`: no more simulations begin than end in that time. Those left out are counted.
     - `progress`: as in `sample`.
 
     **Raises:** a `SamplingError` where fewer than half of the simulations have ranks.
@@ -82,41 +95,97 @@ def calibrate(
     outcome, modes, diverging = np.where(np.asarray(good), 0, 1), np.zeros(simulations, int), np.zeros(simulations)
     data = {name: np.asarray(values) for name, values in data.items()}
     if isinstance(method, LearnedPosterior):
+        if store is not None or within is not None:
+            raise ArgumentError(
+                f"Argument `{'within' if store is None else 'store'}` goes with samplers, but a learned posterior has all ranks at "
+                "once. Leave it out."
+            )
         _check_enough(outcome)
         ranks = np.where(outcome[:, None] == 0, ranks_of(problem, method, data, truths, draws, run_key), -1)
         numbers = jnp.asarray(ranks, int), jnp.asarray(outcome, int), jnp.asarray(modes, int)
         return Calibration(truths, *numbers, jnp.asarray(diverging, truths.dtype), draws, problem.names)
     todo = np.flatnonzero(outcome == 0).tolist()
-    with Progress(len(todo), 0, progress, "simulations", "calibrate") as counter:
+    asked = {"key": key, "simulations": simulations, "draws": draws, "thin": thin, "warmup": warmup, "chains": chains}
+    asked |= {"starts": starts, "method": method, "fit method": fit_method}
+    with (
+        Progress(len(todo), 0, progress, "simulations", "calibrate") as counter,
+        kept_work(store, "calibration", problem, asked) as held,
+        budgeted(within),
+    ):
+        up = False
         for i in todo:
-            again = problem.with_data({name: values[i] for name, values in data.items()})
-            one, two = jax.random.split(jax.random.fold_in(run_key, i))
-            start = None
-            try:
-                if type(method) not in FROM_PRIORS and not isinstance(method, NeuralPosterior):
-                    start = fit(again, starts=starts, method=fit_method, key=one)
-                    modes[i] = len(comparable(masses(start)))
-                found = sample(
-                    again, method=method, chains=chains, draws=each * thin, warmup=warmup, start=start, key=two
-                )
-            except SimulationError:
-                outcome[i] = 2
-            except SamplingError:
-                outcome[i] = 3
-            else:
-                kept = np.asarray(found.draws)[:, thin - 1 :: thin].swapaxes(0, 1).reshape(-1, truths.shape[1])[:draws]
-                ranks[i] = (kept < np.asarray(truths[i])).sum(axis=0)
-                diverging[i] = np.mean(np.asarray(found.diverging))
+            kept = held.read(f"simulation-{i:06d}")
+            up = up or (kept is None and not has_room())
+            if kept is None and up:
+                outcome[i] = TIME_UP
+                continue
+            if kept is None:
+                again = problem.with_data({name: values[i] for name, values in data.items()})
+                rule = _Rule(draws, thin, warmup, chains, starts, method, fit_method)
+                kept = _simulation(again, truths[i], jax.random.fold_in(run_key, i), rule)
+                held.write(f"simulation-{i:06d}", kept)
+            ranks[i], outcome[i], modes[i], diverging[i] = (kept[name] for name in KEPT)
             counter.add(1, int(outcome[i] != 0))
     _check_enough(outcome)
     numbers = jnp.asarray(ranks, int), jnp.asarray(outcome, int), jnp.asarray(modes, int)
     return Calibration(truths, *numbers, jnp.asarray(diverging, truths.dtype), draws, problem.names)
 
 
+class _Rule(NamedTuple):
+    """Settings of the fit and of the sampler of each simulation, as in `calibrate`."""
+
+    draws: int
+    thin: int
+    warmup: int
+    chains: int
+    starts: int
+    method: Method
+    fit_method: AbstractMethod | None
+
+
+def _simulation(problem: Problem, truth: Array, key: PRNGKeyArray, rule: _Rule) -> dict[str, np.ndarray]:
+    """Infer from one data set: ranks of the true values, -1 where there are none, and how it went."""
+    one, two = jax.random.split(key)
+    start, outcome, modes, diverging = None, 0, 0, 0.0
+    ranks = np.full(truth.shape, -1)
+    kept_draws = -(-rule.draws // rule.chains) * rule.thin
+    try:
+        if type(rule.method) not in FROM_PRIORS and not isinstance(rule.method, NeuralPosterior):
+            start = fit(problem, starts=rule.starts, method=rule.fit_method, key=one)
+            modes = len(comparable(masses(start)))
+        found = sample(
+            problem,
+            method=rule.method,
+            chains=rule.chains,
+            draws=kept_draws,
+            warmup=rule.warmup,
+            start=start,
+            key=two,
+        )
+    except SimulationError:
+        outcome = 2
+    except SamplingError:
+        outcome = 3
+    else:
+        rows = np.asarray(found.draws)[:, rule.thin - 1 :: rule.thin].swapaxes(0, 1).reshape(-1, truth.size)
+        ranks = (rows[: rule.draws] < np.asarray(truth)).sum(axis=0)
+        diverging = float(np.mean(np.asarray(found.diverging)))
+    return {
+        "ranks": ranks,
+        **{name: np.asarray(x) for name, x in zip(KEPT[1:], (outcome, modes, diverging), strict=True)},
+    }
+
+
 def _check_enough(outcome: np.ndarray) -> None:
     used, total = int(np.sum(outcome == 0)), len(outcome)
-    if used >= max(LEAST, total // 2):
+    late = int(np.sum(outcome == TIME_UP))
+    if used >= max(LEAST, (total - late) // 2):
         return
+    if late:
+        raise SamplingError(
+            f"Only {used} of {total} simulations ended in the time of `within`, and at least {LEAST} are needed. Give more time; "
+            "with a `store` the same call goes on."
+        )
     counts = [f"{np.sum(outcome == k)} {words}" for k, words in enumerate(LEFT_OUT) if k and np.any(outcome == k)]
     raise SamplingError(
         f"Only {used} of {total} simulations could be used: there were {', '.join(counts)}. Narrow the priors to where the model "

@@ -18,6 +18,7 @@ LEFT_OUT = (
     "whose data could not be simulated or drawn at the true values",
     "in which no start of the fit could be simulated",
     "whose chains stayed stuck",
+    "that did not begin in the time of `within`",
 )
 """Words for each value of `Calibration.outcome`."""
 
@@ -30,7 +31,7 @@ class Calibration(eqx.Module):
 
     - `truths`, `ranks`: shape `(simulation, parameter)`, ranks from 0 to `draws`; -1 in simulations that have none.
     - `outcome`: 0 where a simulation has ranks; 1 where no data could be simulated at its true values, 2 where the fit found no
-        start, 3 where chains stayed stuck. What is left out has no part in the p-values.
+        start, 3 where chains stayed stuck, 4 where the time was up. What is left out has no part in the p-values.
     - `modes`: how many optima of comparable mass the fit found, 0 without a fit; `diverging`: the share of draws that diverged.
     """
 

@@ -340,6 +340,8 @@ def _predict(work: Work) -> str:
 def _profile(work: Work) -> str:
     if work.found.fit is None:
         raise ArgumentError("Profiles need a fit, but there is none.")
-    work.found.profiles = profile(work.problem, work.found.fit, progress=work.progress, **work.study.profile)
+    kept: dict[str, Any] = {"store": work.store, "within": work.left, "progress": work.progress}
+    work.found.profiles = profile(work.problem, work.found.fit, **kept, **work.study.profile)
+    work.found.cut = "The time of `within` was up in the profiles." if work.found.profiles.cut else ""
     ajar = int(work.found.profiles.is_open.any(axis=1).sum())
     return f"intervals at {work.found.profiles.level:.0%}; {ajar} of {len(work.found.profiles.names)} open"
