@@ -42,6 +42,9 @@ VERBS = {
     "fit": lambda fit, folder, progress: simkit.fit(PROBLEM, starts=2, progress=progress),
     "fit with a store": lambda fit, folder, progress: simkit.fit(PROBLEM, starts=5, store=folder, progress=progress),
     "profile": lambda fit, folder, progress: simkit.profile(PROBLEM, fit, points=3, progress=progress),
+    "profile of a prediction": lambda fit, folder, progress: simkit.profile_prediction(
+        PROBLEM, fit, "y", [1.0], progress=progress
+    ),
     "sample": lambda fit, folder, progress: simkit.sample(
         PROBLEM, start=fit, key=KEY, chains=2, draws=20, warmup=20, progress=progress
     ),
@@ -65,6 +68,7 @@ WORDS = {
     "fit": "data up to 100%",
     "fit with a store": "5 of 5 starts",
     "profile": "sides open",
+    "profile of a prediction": "2 sides",
     "sample": "divergent",
     "calibrate": "24 of 24 simulations",
     "predict": "1 draws",

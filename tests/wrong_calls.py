@@ -408,6 +408,10 @@ ROWS = {
         lambda: simkit.viz.plot_sweep(["a"], {"peak": [1.0]}),
         "`values` must be an array of real numbers",
     ),
+    "predictive check corrected yes": (
+        lambda: simkit.visual_predictive_check(P, FIT, corrected="yes"),
+        "`corrected` must be True or False",
+    ),
     "predictive check by a number": (lambda: simkit.visual_predictive_check(P, FIT, by=3), "must name a covariate"),
     "predictive check of a system": (lambda: simkit.visual_predictive_check(S, P), "`problem` must be a problem"),
     "predictive check of no fit": (

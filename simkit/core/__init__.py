@@ -62,6 +62,7 @@ from ._names import check_roots as check_roots
 from ._names import name_width as name_width
 from ._names import named_leaves as named_leaves
 from ._numbers import Seen as Seen
+from ._numbers import check_member_numbers as check_member_numbers  # internal
 from ._numbers import check_numbers as check_numbers
 from ._numbers import check_supports as check_supports
 from ._particle_system import ParticleSystem as ParticleSystem

@@ -2,7 +2,7 @@
 
 import dataclasses
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import equinox as eqx
@@ -22,16 +22,43 @@ def check_numbers(system: Any) -> None:
     if tracing():
         return
     for path, value, support in _supported(system, ""):
-        low, high = float(np.min(value)), float(np.max(value))
-        if support.lower == 0 and low < 0:
-            wanted, found = "must not be negative", low
-        elif support.lower != 0 and low <= support.lower:
-            wanted, found = f"must be above {support.lower:g}", low
-        elif high > support.upper:
-            wanted, found = f"must not be above {support.upper:g}", high
-        else:
+        if (why := _outside(value, support)) is not None:
+            raise ArgumentError(f"`{path}` of {type(system).__name__} {why[0]}, but it is {why[1]:g}.")
+
+
+def check_member_numbers(system: Any, over: Mapping[str, Any]) -> None:
+    """Refuse values of members, by path, that lie outside the support of the number that they replace; NaN is left alone.
+
+    **Raises:** an `ArgumentError` that names the first such member.
+    """
+    if tracing(jax.tree.leaves((system, dict(over)))):
+        return
+    supports = {path: support for path, _, support in _supported(system, "")}
+    for path, values in over.items():
+        parent, _, last = path.rpartition(".")
+        support = supports.get(parent if last.isdigit() else path)
+        rows = np.asarray(values)
+        if support is None or rows.ndim == 0 or rows.dtype.kind not in "iuf":
             continue
-        raise ArgumentError(f"`{path}` of {type(system).__name__} {wanted}, but it is {found:g}.")
+        if (why := _outside(rows[np.isfinite(rows)], support)) is not None:
+            member = int(np.flatnonzero((rows == why[1]).reshape(len(rows), -1).any(axis=1))[0])
+            raise ArgumentError(
+                f"`{path}` of {type(system).__name__} {why[0]}, but `over` gives member {member} the value {why[1]:g}."
+            )
+
+
+def _outside(value: np.ndarray, support: Support) -> tuple[str, Any] | None:
+    """A demand that values do not meet, and the value; None where all are inside."""
+    if not value.size:
+        return None
+    low, high = np.min(value), np.max(value)
+    if support.lower == 0 and low < 0:
+        return "must not be negative", low
+    if support.lower != 0 and low <= support.lower:
+        return f"must be above {support.lower:g}", low
+    if high > support.upper:
+        return f"must not be above {support.upper:g}", high
+    return None
 
 
 class Seen:

@@ -33,6 +33,7 @@ from ..core import (
     as_float_array,
     as_inputs,
     as_state,
+    check_member_numbers,
     check_supports,
     check_system,
     full_products,
@@ -147,6 +148,7 @@ def ensemble(
     setup = Setup(system, y0, as_inputs(system, inputs, y0), events=as_events(events))
     check_supports(system)
     values, members = member_values(setup, over)
+    check_member_numbers(system, over)
     static = isinstance(system, StaticSystem)
     known = times if static or isinstance(times, jax.core.Tracer) else np.asarray(check_times(times))
     checked = check_reducers(reduce), check_events(events, system, known)

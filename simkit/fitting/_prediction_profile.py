@@ -11,7 +11,9 @@ from jax.core import Tracer
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, PyTree
 
+from .._doors import check_progress
 from .._errors import ArgumentError, check_known
+from .._progress import Progress, Say
 from ..core import full_products
 from ..engine import awaited, note_trace, over_members
 from ..linear import triangle
@@ -79,6 +81,7 @@ def profile_prediction(
     level: float = 0.95,
     points: int = 4,
     method: GaussNewton | None = None,
+    progress: Say = None,
 ) -> PredictionProfile:
     """Profile a prediction: intervals of values at which the data are still described, which follow the shape of the likelihood.
 
@@ -92,6 +95,7 @@ def profile_prediction(
     - `output`, `times`, `experiment`: what to predict: an output with data, when, and of which experiment, by number or name.
     - `level`: of the intervals. They are those of the curve, not of a new datum, whose scatter comes on top.
     - `points`: values a side in the first round.
+    - `progress`: as in `fit`.
 
     **Returns:** a `PredictionProfile`. **References:** Kreutz et al. (2012), doi:10.1186/1752-0509-6-120; Hass et al. (2016),
     doi:10.1371/journal.pone.0162366.
@@ -101,6 +105,7 @@ def profile_prediction(
     check_problem(problem)
     check_independent(problem, "`profile_prediction`")
     check_fit(fit, problem)
+    check_progress(progress)
     if not 0 < level < 1:
         raise ArgumentError(f"Argument `level` must lie between 0 and 1, but it is {level}.")
     check_known(output, problem.data, "output with data")
@@ -123,15 +128,17 @@ def profile_prediction(
     high = np.sqrt(2 * threshold(level))
     sides = [_Side(middle[k], spread[k], sign, high) for k in range(len(times)) for sign in (-1, 1)]
     method = GaussNewton() if method is None else method
-    for i in range(ROUNDS):
-        rows = np.stack([side.next_targets(points if i == 0 else 1) for side in sides])
-        which = np.repeat(np.arange(len(times)), 2 * rows.shape[1])
-        targets, tight = (jnp.asarray(x, fit.z.dtype) for x in (rows.ravel(), (TIGHT * spread)[which]))
-        pulled = _pulled(lean, asked, method, fit.z, jnp.asarray(which), targets, tight, place)
-        found = awaited(pulled, "profile_prediction", f"at {len(which)} points")
-        seen, value = (np.asarray(x, float).reshape(rows.shape) for x in found)
-        for side, *pair in zip(sides, seen, value - float(fit.objective[0]), strict=True):
-            side.add(*pair)
+    with Progress(None, 0, progress, verb="profile_prediction") as counter:
+        for i in range(ROUNDS):
+            counter.tell(f"round {i + 1} of {ROUNDS}, {len(sides)} sides")
+            rows = np.stack([side.next_targets(points if i == 0 else 1) for side in sides])
+            which = np.repeat(np.arange(len(times)), 2 * rows.shape[1])
+            targets, tight = (jnp.asarray(x, fit.z.dtype) for x in (rows.ravel(), (TIGHT * spread)[which]))
+            pulled = _pulled(lean, asked, method, fit.z, jnp.asarray(which), targets, tight, place)
+            found = awaited(pulled, "profile_prediction", f"at {len(which)} points")
+            seen, value = (np.asarray(x, float).reshape(rows.shape) for x in found)
+            for side, *pair in zip(sides, seen, value - float(fit.objective[0]), strict=True):
+                side.add(*pair)
     ends = np.array([side.end() for side in sides]).reshape(-1, 2)
     joined = [
         np.array(sorted({(side.middle, 0.0), *side.found, *other.found}))

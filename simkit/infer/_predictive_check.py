@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from .._doors import shown
+from .._doors import check_kind, shown
 from .._errors import ArgumentError
 from ..core import data_frame, full_products, html_notes, html_page, html_table
 from ..fitting import FitResult
@@ -36,6 +36,7 @@ class VisualPredictiveCheck:
     - `hidden`: rows observed, lower, median, upper of the share of data beyond a limit, shape `(4, bin)`; None without limits.
     - `points`: times and values of the data, and which are censored, as drawn; of a corrected check the corrected values.
     - `corrected`: tells whether values are prediction-corrected; `replicates`, `failed`: data sets drawn, and those that failed.
+    - `left_out`: how many data lie outside of the bins, or have no prediction to be corrected by.
     """
 
     output: str
@@ -54,6 +55,7 @@ class VisualPredictiveCheck:
     corrected: bool
     replicates: int
     failed: int
+    left_out: int = 0
 
     @property
     def outside(self) -> np.ndarray:
@@ -91,6 +93,9 @@ class VisualPredictiveCheck:
         known, out = int(np.isfinite(self.observed).sum()), int(self.outside.sum())
         text = f"{out} of {known} observed percentiles lie outside of their {100 * self.level:g} % bands"
         found = [f"{text}; about {(1 - self.level) * known:.0f} would by chance."]
+        if self.left_out:
+            why = "lie outside of the bins" + (", or have no prediction to correct by," if self.corrected else "")
+            found.append(f"{self.left_out} data {why} and are left out.")
         if self.failed:
             found.append(
                 f"{self.failed} of {self.replicates} simulated data sets had a failure and are left out there."
@@ -210,6 +215,7 @@ def visual_predictive_check(
     """
     wanted = _fractions("quantiles", quantiles)
     _fractions("level", [level])
+    check_kind("corrected", corrected, bool, "True or False", "It is False without it.")
     drawn = replicated(problem, result, output, replicates, key, "visual_predictive_check")
     if isinstance(problem.base.noise[drawn.output], Categorical):
         raise ArgumentError(
@@ -277,6 +283,7 @@ def _compared(
         bool(corrected),
         len(drawn.simulated),
         drawn.failed,
+        len(drawn.times) - int(sum(counts)),
     )
 
 

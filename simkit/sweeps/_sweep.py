@@ -24,6 +24,7 @@ from ..core import (
     as_events,
     as_inputs,
     as_state,
+    check_member_numbers,
     check_roots,
     check_supports,
     check_system,
@@ -114,6 +115,7 @@ def sweep(
     setup = Setup(system, y0, as_inputs(system, inputs, y0), events=as_events(events))
     check_supports(system)
     values = check_over(setup, over)
+    check_member_numbers(system, values)
     members = len(next(iter(values.values())))
     _check_counts(chunk, retries)
     check_progress(progress)

@@ -185,3 +185,20 @@ def test_nothing_is_advised_that_was_done_already():
     )
     assert "Take `solver=Rodas5P()`" in explicit.failures()[0]
     assert "stiff solver" not in simkit.Status.UNSTABLE.told("Rodas5P")
+
+
+@pytest.mark.parametrize(
+    ("over", "told"),
+    [
+        (
+            {"growth": np.array([0.5, -0.1])},
+            "`growth` of LotkaVolterra must not be negative, but `over` gives member 1",
+        ),
+        ({"growth": np.array([0.5, np.nan, -2.0])}, "member 2 the value -2"),
+    ],
+)
+def test_numbers_of_members_stay_in_their_supports(tmp_path, over, told):
+    with pytest.raises(simkit.ArgumentError, match=told):
+        run(over)
+    with pytest.raises(simkit.ArgumentError, match=told):
+        simkit.sweep(SYSTEM, Y0, TIMES, over=over, store=tmp_path / "s")

@@ -182,6 +182,9 @@ def test_a_problem_without_a_population_and_what_is_refused():
     found = simkit.visual_predictive_check(problem, fit, bins=4, replicates=50)
     assert found.counts.tolist() == [10] * 4
     assert not found.outside[1].all()
+    part = simkit.visual_predictive_check(problem, fit, bins=[0.0, 10.0, 30.5], replicates=50)
+    assert part.left_out == 10
+    assert "10 data lie outside of the bins and are left out." in repr(part)
     for arguments, words in (
         ({"bins": 0}, "at least 1"),
         ({"bins": [3.0, 1.0]}, "increase"),
