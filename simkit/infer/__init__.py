@@ -32,6 +32,7 @@ from ._replicates import check_result as check_result  # internal
 from ._replicates import typical_parameters as typical_parameters  # internal
 from ._sample import CUTTABLE as CUTTABLE  # internal
 from ._sample import FROM_PRIORS as FROM_PRIORS  # internal
+from ._sample import LIKELIHOOD_FREE as LIKELIHOOD_FREE  # internal
 from ._sample import sample as sample
 from ._target import prior_draws as prior_draws
 from ._tempered import TemperedSMC as TemperedSMC

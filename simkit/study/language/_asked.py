@@ -6,11 +6,14 @@ from typing import Any
 from ..._errors import check_known
 from ...fitting import LBFGS, SAEM, GaussNewton, Marginal
 from ...infer import (
+    ABCSMC,
     MCLMC,
     NUTS,
     EnsembleSampler,
     LaplaceApproximation,
     NestedSampling,
+    NeuralLikelihood,
+    NeuralPosterior,
     ParallelTempering,
     TemperedSMC,
     Variational,
@@ -30,6 +33,9 @@ SAMPLE_METHODS: Mapping[str, Any] = {
     "parallel_tempering": ParallelTempering,
     "nested": NestedSampling,
     "mclmc": MCLMC,
+    "abc": ABCSMC,
+    "neural_posterior": NeuralPosterior,
+    "neural_likelihood": NeuralLikelihood,
 }
 
 

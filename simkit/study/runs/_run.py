@@ -16,7 +16,7 @@ from ..._progress import Say as Show
 from ...core import DelayedSystem, Trajectory
 from ...engine import simulate
 from ...fitting import SAEM, FitResult, Profiles, fit, profile
-from ...infer import CUTTABLE, FROM_PRIORS, Posterior, Prediction, predict, sample
+from ...infer import CUTTABLE, FROM_PRIORS, LIKELIHOOD_FREE, Posterior, Prediction, predict, sample
 from ...inspect import locate
 from ...io import provenance, save
 from ...md import Averages
@@ -309,8 +309,8 @@ def _fit(work: Work) -> str:
 def _sample(work: Work) -> str:
     asked = {name: value for name, value in work.study.sample.items() if name != "method"}
     method = SAMPLE_METHODS[work.study.sample.get("method", "nuts")]()
-    # Methods that begin from the priors take neither.
-    begin = {} if type(method) in FROM_PRIORS else {"start": work.found.fit, "store": work.store}
+    # Methods that begin from the priors, or learn from them, take neither.
+    begin = {} if type(method) in FROM_PRIORS or isinstance(method, LIKELIHOOD_FREE) else {"start": work.found.fit, "store": work.store}
     if work.left is not None and isinstance(method, CUTTABLE):
         begin["within"] = work.left
     work.found.posterior = sample(work.problem, key=work.key, method=method, progress=work.progress, **begin, **asked)

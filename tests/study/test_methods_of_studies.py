@@ -1,0 +1,49 @@
+"""Methods that study files name: samplers without a likelihood, and multiple shooting."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from simkit.study import study_from_text
+from simkit.study.language._asked import FIT_METHODS, SAMPLE_METHODS
+from simkit.study.runs import compute
+
+DECAY = """
+[system]
+model = "exponential_decay"
+[y0]
+amount = 10.0
+[noise]
+amount = {{ model = "normal", scale = 0.2 }}
+[free]
+rate = {{ prior = {{ log_normal = [-0.7, 0.5] }} }}
+[experiments.cup]
+start = 0.0
+times = [0.5, 1.0, 2.0, 3.0, 4.0]
+data.amount = [7.7, 6.1, 3.6, 2.3, 1.4]
+[fit]
+starts = 2
+{more}
+"""
+
+
+@pytest.mark.parametrize("method", ["abc", "neural_posterior"])
+def test_methods_without_a_likelihood(method):
+    study = study_from_text(DECAY.format(more=f'[sample]\nmethod = "{method}"\nchains = 2\ndraws = 200\n'))
+    found = compute(study, phases=("fit", "sample"))
+    # A learned posterior is off by some tenths of its width; that of ABC is wider than the exact one.
+    off = abs(float(np.mean(np.asarray(found.posterior.draws))) - float(found.fit.estimate[0]))
+    assert off < (0.5 if method == "neural_posterior" else 4.0) * float(found.fit.standard_error[0])
+
+
+def test_windows_of_a_fit():
+    study = study_from_text(DECAY.format(more="windows = 2\nhorizons = [1.0]\n"))
+    found = compute(study, phases=("fit",))
+    plain = compute(study_from_text(DECAY.format(more="")), phases=("fit",))
+    np.testing.assert_allclose(found.fit.estimate, plain.fit.estimate, rtol=1e-6)
+    assert jnp.isfinite(found.fit.log_likelihood)
+
+
+def test_all_methods_have_defaults():
+    for kind in (*FIT_METHODS.values(), *SAMPLE_METHODS.values()):
+        kind()
