@@ -34,7 +34,7 @@ nb_output_stderr = "warn"
 # Docstrings speak of names of other packages, which have no page here.
 nitpicky = False
 
-exclude_patterns = ["_build", "jupyter_execute", "**/.ipynb_checkpoints"]
+exclude_patterns = ["examples/README.md", "_build", "jupyter_execute", "**/.ipynb_checkpoints"]
 html_theme = "furo"
 html_title = f"simkit {version}"
 html_static_path = ["_static"]

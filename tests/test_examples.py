@@ -2,6 +2,7 @@
 
 `python tests/test_examples.py` draws the README's picture anew: the last figure of the first notebook.
 `python tests/test_examples.py examples/NAME.ipynb docs/_static/gallery/NAME.png` draws a picture of the gallery.
+`python tests/test_examples.py examples/README.md` writes the gallery for visitors of the repository.
 """
 
 import ast
@@ -130,7 +131,51 @@ def small(picture: bytes) -> bytes:
     return file.getvalue()
 
 
+CARD = re.compile(
+    r":::\{grid-item-card\} (?P<title>.+)\n:link: (?P<link>.+)\n:link-type: doc\n:img-top: (?P<picture>.+)\n"
+    r":img-alt: (?P<alt>.+)\n\n(?P<text>(?:.+\n)+):::\n"
+)
+COLUMNS = 3
+
+
+def overview() -> str:
+    """The gallery as Markdown that a repository's page shows: the cards of docs/gallery.md as tables of pictures."""
+    page = (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8")
+    lines = ["# Examples", "", page.split("\n\n")[1], ""]
+    for part in page.split("\n## ")[1:]:
+        cards = [card.groupdict() for card in CARD.finditer(part)]
+        lines += [f"## {part.splitlines()[0]}", ""] * bool(cards)
+        for first in range(0, len(cards), COLUMNS):
+            row = cards[first : first + COLUMNS]
+            row += [None] * (COLUMNS - len(row)) if first else []
+            cells = ["" if card is None else f"[{card['title']}]({_link(card)})" for card in row]
+            shown = ["" if card is None else f"![{card['alt']}](../docs/{card['picture']})" for card in row]
+            texts = ["" if card is None else " ".join(card["text"].split()) for card in row]
+            rows = (
+                [f"| {' | '.join(cells)} |", f"|{' --- |' * len(row)}"] if not first else [f"| {' | '.join(cells)} |"]
+            )
+            lines += [*rows, f"| {' | '.join(shown)} |", f"| {' | '.join(texts)} |"]
+        lines += [""] * bool(cards)
+    return "\n".join(lines)
+
+
+def _link(card: dict[str, str]) -> str:
+    return f"{pathlib.PurePosixPath(card['link']).name}.ipynb"
+
+
+def test_visitors_of_the_repository_see_the_gallery():
+    page = overview()
+    assert (EXAMPLES / "README.md").read_text(encoding="utf-8") == page, (
+        "python tests/test_examples.py examples/README.md"
+    )
+    for path in NOTEBOOKS:
+        assert page.count(f"]({path.name})") == page.count(f"(../docs/_static/gallery/{path.stem}.png)") == 1
+
+
 if __name__ == "__main__":
+    if sys.argv[1:] == ["examples/README.md"]:
+        (EXAMPLES / "README.md").write_text(overview(), encoding="utf-8")
+        sys.exit()
     asked = [pathlib.Path(word).resolve() for word in sys.argv[1:]] or [EXAMPLES / "lynx_hare.ipynb", PICTURE]
     notebook, target = asked
     os.chdir(notebook.parent)
