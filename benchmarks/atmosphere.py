@@ -89,10 +89,10 @@ def years(truncation: int = 42, step: float = 1800.0, days: float = 5.0) -> dict
     steps = round(days * DAY / step)
     times = np.array([0.0, days * DAY], np.float32)
     run = lambda: simkit.simulate(system, start, times, step=simkit.Fixed(steps), on_failure="mark")
-    ours, spent = _harness.least_cpu(run, samples=5)
+    spent = _harness.compare({"simkit": run}, samples=5)["simkit"].minimum
     other = by_dinosaur(system, start, step, steps, 5)
     theirs = float(np.min(other["spent"]))
-    off = apart(system, ours.final(), other)
+    off = apart(system, run().final(), other)
     print(f"T{truncation}, {days:g} days: {1e3 * spent / steps:.3g} ms a step, dinosaur {1e3 * theirs:.3g} ms; apart by {off}")
     return {
         "atmosphere_t42_ms_a_step": 1e3 * spent / steps,

@@ -73,6 +73,7 @@ from .sphere._atmosphere import Atmosphere as Atmosphere  # internal
 from .sphere._atmosphere import jablonowski_williamson as jablonowski_williamson
 from .sphere._atmosphere import resting_atmosphere as resting_atmosphere
 from .sphere._barotropic import BarotropicSphere as BarotropicSphere
+from .sphere._held_suarez import HeldSuarez as HeldSuarez
 from .sphere._levels import SigmaLevels as SigmaLevels
 from .sphere._primitive import PrimitiveEquationsSphere as PrimitiveEquationsSphere
 from .sphere._shallow_water import ShallowWaterSphere as ShallowWaterSphere

@@ -171,8 +171,8 @@ class PrimitiveEquationsSphere(SplitSystem, Reviewed, Explained):
         pressure = heat[:, :, -1:]
         wind = found.wind(vorticity, divergence)
         slopes = found.wind(jnp.zeros_like(pressure), found.laplacian(pressure))
-        fields = [vorticity, divergence, heat[:, :, :-1], *wind, *slopes]
-        fields += [] if self.source is None else [pressure]
+        damped = scaled(damping_rates(found, self.damping, self.damping_order), pressure)
+        fields = [vorticity, divergence, heat[:, :, :-1], *wind, *slopes, damped, pressure]
         columns = found.around(found.summed(jnp.concatenate(fields, 2)))
         products = lax.optimization_barrier(self._products(columns, t, inputs))
         modes = found.projected(found.fourier(products))
@@ -207,7 +207,10 @@ class PrimitiveEquationsSphere(SplitSystem, Reviewed, Explained):
             energy = energy + self.harmonics.columns(self.gravity * self.bed[None])
         # The linear part has the constant kappa of the reference and no warming by `carried`.
         gain = heat * divergence + (self.kappa * (1 + heat) - KAPPA) * omega + KAPPA * (carried - of_carried)
-        pressure = -jnp.sum(thick * carried, 2, keepdims=True)
+        # Damping of the logarithm would remove mass: it makes the mean of its exponential smaller.
+        mass = weight * jnp.exp(columns[:, :, -1:])
+        lost = jnp.sum(mass * columns[:, :, -2:-1]) / jnp.sum(mass)
+        pressure = -jnp.sum(thick * carried, 2, keepdims=True) - lost
         moved = [self._lifted(flow, x, thick) for x in (east, north, heat)]
         east_force, north_force, gain = (x - y for x, y in zip([*forces, gain], moved, strict=True))
         if self.source is not None:
