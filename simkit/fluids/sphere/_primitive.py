@@ -232,7 +232,7 @@ class PrimitiveEquationsSphere(SplitSystem, Reviewed, Explained):
         """What the source adds to the wind and to the departures of temperature and pressure, in columns."""
         found, n = self.harmonics, self.levels.count
         fields = found.fields(columns)
-        cosine = jnp.asarray(self.sphere.cosines()[:, None], fields.dtype)
+        cosine = jnp.asarray(self.sphere.cosines()[None, None, :, None], fields.dtype)
         velocity = fields[3 * n : 5 * n].reshape(2, n, *self.sphere.shape) / cosine
         temperature = self.reference_temperature * (1 + fields[2 * n : 3 * n])
         y = Atmosphere(temperature, velocity, self.reference_pressure * jnp.exp(fields[-1]))
@@ -244,7 +244,7 @@ class PrimitiveEquationsSphere(SplitSystem, Reviewed, Explained):
         """The geopotential of the layers, `(layers, *sphere.shape)`."""
         heights = jnp.asarray(self.levels.hydrostatic(), y.temperature.dtype)
         above = self.gas_constant * jnp.einsum("kj,jyx->kyx", heights, y.temperature)
-        return above + self.gravity * jnp.broadcast_to(self.bed, self.sphere.shape)
+        return above + self.gravity * jnp.broadcast_to(self.bed, self.sphere.shape)[None]
 
     def outputs(self, t: ArrayLike, y: Atmosphere, inputs: Inputs) -> Outputs:
         found, sphere, dtype = self.harmonics, self.sphere, y.temperature.dtype
