@@ -1,9 +1,9 @@
 """The primitive equations on the sphere beside dinosaur: the same state by both, and the cost of a step.
 
 Jablonowski and Williamson's baroclinic wave in 20 equal layers, by `PrimitiveEquationsSphere` with `ETDRK4` and by the form of
-dinosaur with the vertical differences of Simmons and Burridge, stepped by its SIL3 (four evaluations, implicit in the gravity
-waves). With short steps in float64 both solve one system of ordinary differential equations, so that answers agree but for errors of
-steps; then both are timed in float32 with steps of 30 minutes at T42.
+dinosaur with the vertical differences of Simmons and Burridge, stepped by its SIL3 (four evaluations, implicit in gravity waves).
+With short steps in float64 both solve one system of ordinary differential equations, so that answers agree but for errors of steps.
+Then both are timed in float32 with steps of 30 minutes at T42.
 
 Run: `taskset -c 0 python benchmarks/run.py atmosphere`. Some: `ROWS=agree,years,gradient python benchmarks/run.py atmosphere`.
 """
@@ -93,7 +93,9 @@ def years(truncation: int = 42, step: float = 1800.0, days: float = 5.0) -> dict
     other = by_dinosaur(system, start, step, steps, 5)
     theirs = float(np.min(other["spent"]))
     off = apart(system, run().final(), other)
-    print(f"T{truncation}, {days:g} days: {1e3 * spent / steps:.3g} ms a step, dinosaur {1e3 * theirs:.3g} ms; apart by {off}")
+    print(
+        f"T{truncation}, {days:g} days: {1e3 * spent / steps:.3g} ms a step, dinosaur {1e3 * theirs:.3g} ms; apart by {off}"
+    )
     return {
         "atmosphere_t42_ms_a_step": 1e3 * spent / steps,
         "atmosphere_t42_years_a_day": days / 365 / spent * DAY,

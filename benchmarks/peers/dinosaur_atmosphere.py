@@ -8,13 +8,22 @@ import numpy as np
 def main(arrays, options):
     jax.config.update("jax_enable_x64", options["precision"] == "float64")
     import dinosaur
-    from dinosaur import coordinate_systems, hybrid_coordinates, primitive_equations, spherical_harmonic, time_integration, units
+    from dinosaur import (
+        coordinate_systems,
+        hybrid_coordinates,
+        primitive_equations,
+        spherical_harmonic,
+        time_integration,
+        units,
+    )
 
     specs = units.SimUnits.from_si()
     si = dinosaur.scales.units
     boundaries = np.linspace(0.0, 1.0, options["layers"] + 1)
     levels = hybrid_coordinates.HybridCoordinates(0 * boundaries, boundaries)
-    horizontal = spherical_harmonic.Grid.construct(max_wavenumber=options["truncation"], gaussian_nodes=options["latitudes"] // 2)
+    horizontal = spherical_harmonic.Grid.construct(
+        max_wavenumber=options["truncation"], gaussian_nodes=options["latitudes"] // 2
+    )
     coords = coordinate_systems.CoordinateSystem(horizontal, levels)
     to = lambda x, unit: specs.nondimensionalize(np.swapaxes(x, -1, -2) * unit)
     modal = lambda x: horizontal.clip_wavenumbers(horizontal.to_modal(np.asarray(x, options["precision"])))

@@ -37,7 +37,9 @@ def test_the_fastest_mode_is_the_lamb_wave():
     exact = 1 / np.sqrt(1 - KAPPA)
     for power, order in ((1, 1 - 2 * KAPPA), (3, 3 * (1 - 2 * KAPPA))):
         layers = (20, 40, 80, 160)
-        errors = [abs(vertical_modes(fluids.SigmaLevels(np.linspace(0, 1, n + 1) ** power)).speeds[0] - exact) for n in layers]
+        errors = [
+            abs(vertical_modes(fluids.SigmaLevels(np.linspace(0, 1, n + 1) ** power)).speeds[0] - exact) for n in layers
+        ]
         np.testing.assert_allclose(np.log2(errors[-2] / errors[-1]), order, atol=0.05)
     assert errors[-1] < 1e-3 * exact
 
@@ -78,7 +80,9 @@ def test_waves_of_a_stratified_atmosphere_have_the_frequencies_of_its_matrix():
     linear, rest = layer_waves(air, profile, np.array([square]))
     ordered = lambda x: np.sort(np.asarray(x).imag)
     size = np.abs(exact).max()
-    np.testing.assert_allclose(ordered(np.linalg.eigvals(np.diag(linear[0]) + rest[0])), ordered(exact), atol=1e-9 * size)
+    np.testing.assert_allclose(
+        ordered(np.linalg.eigvals(np.diag(linear[0]) + rest[0])), ordered(exact), atol=1e-9 * size
+    )
 
     state = fluids.resting_atmosphere(sphere, levels)
     heated = jnp.asarray(np.broadcast_to(profile[:, None, None], state.temperature.shape))
@@ -113,7 +117,9 @@ def superrotation(sphere, levels, speed=30.0, temperature=290.0):
     east = np.broadcast_to(speed * np.cos(latitude), (levels, *sphere.shape))
     pressure = 1e5 * np.exp(-bulge * np.sin(latitude) ** 2)
     still = np.stack([east, np.zeros_like(east)])
-    return fluids.PrimitiveEquationsSphere.State(jnp.full(east.shape, temperature), jnp.asarray(still), jnp.asarray(pressure))
+    return fluids.PrimitiveEquationsSphere.State(
+        jnp.full(east.shape, temperature), jnp.asarray(still), jnp.asarray(pressure)
+    )
 
 
 def test_a_rotation_of_the_whole_atmosphere_is_steady():
@@ -144,14 +150,18 @@ def test_one_layer_without_heating_is_shallow_water():
     bump = 1e-6 * np.cos(latitude) ** 3 * np.sin(3 * longitude) * np.sin(latitude)
     # kappa is that of the reference, but with the temperature of a layer that is mixed over it no heat is needed.
     air = fluids.PrimitiveEquationsSphere(sphere, levels=1, kappa=1e-12, rotation=7.292e-5)
-    start = air.State(jnp.full((1, *sphere.shape), 300.0), jnp.zeros((2, 1, *sphere.shape)), jnp.asarray(1e5 * np.exp(bump)))
+    start = air.State(
+        jnp.full((1, *sphere.shape), 300.0), jnp.zeros((2, 1, *sphere.shape)), jnp.asarray(1e5 * np.exp(bump))
+    )
     water = fluids.ShallowWaterSphere(sphere, depth=300.0 * GAS / 9.80616)
     wet = water.State(water.depth * (1 + jnp.asarray(bump)), jnp.zeros((2, *sphere.shape)))
     slopes = [slopes_of(system, encoded(system, y)) for system, y in ((air, start), (water, wet))]
-    vorticity, divergence, heat = air._apart(slopes[0])
+    _, divergence, heat = air._apart(slopes[0])
     expected = water._apart(slopes[1])
     np.testing.assert_allclose(divergence, expected[1], atol=2e-6 * np.abs(expected[1]).max())
-    np.testing.assert_allclose(heat[:, :, 1:] * 8780.0, np.asarray(expected[2]) * (8780.0 / float(water.depth)), atol=1e-16)
+    np.testing.assert_allclose(
+        heat[:, :, 1:] * 8780.0, np.asarray(expected[2]) * (8780.0 / float(water.depth)), atol=1e-16
+    )
     run = simkit.simulate(air, start, [0.0, 43200.0], step=600.0).final()
     wave = simkit.simulate(water, wet, [0.0, 43200.0], step=600.0).final()
     found, exact = np.log(run.surface_pressure / 1e5), wave.height / water.depth - 1
@@ -250,7 +260,10 @@ def started(**fields):
 
 
 REFUSED = {
-    "levels that fall": (lambda: fluids.SigmaLevels([0.0, 0.5, 0.4, 1.0]), "`layers` must be a number of layers, or boundaries"),
+    "levels that fall": (
+        lambda: fluids.SigmaLevels([0.0, 0.5, 0.4, 1.0]),
+        "`layers` must be a number of layers, or boundaries",
+    ),
     "levels not to the ground": (lambda: fluids.SigmaLevels([0.0, 0.5, 0.9]), "boundaries that grow from 0 to 1"),
     "no levels": (lambda: fluids.SigmaLevels(0), "`layers` must be at least 1"),
     "levels of nothing": (lambda: fluids.SigmaLevels([]), "`layers` must be a number of layers"),
@@ -265,9 +278,18 @@ REFUSED = {
         lambda: started(surface_pressure=jnp.full(SPHERE.shape, -0.1)),
         "`y0.surface_pressure` .* must be positive everywhere",
     ),
-    "one level too many": (lambda: started(temperature=jnp.full((4, *SPHERE.shape), 280.0)), "`y0.temperature` must have the shape"),
-    "start without temperature": (lambda: fluids.resting_atmosphere(SPHERE, 3, temperature=0.0), "`temperature` must be positive"),
-    "perturbation not finite": (lambda: fluids.jablonowski_williamson(SPHERE, 3, perturbation=np.nan), "`perturbation` must be finite"),
+    "one level too many": (
+        lambda: started(temperature=jnp.full((4, *SPHERE.shape), 280.0)),
+        "`y0.temperature` must have the shape",
+    ),
+    "start without temperature": (
+        lambda: fluids.resting_atmosphere(SPHERE, 3, temperature=0.0),
+        "`temperature` must be positive",
+    ),
+    "perturbation not finite": (
+        lambda: fluids.jablonowski_williamson(SPHERE, 3, perturbation=np.nan),
+        "`perturbation` must be finite",
+    ),
     "friction not finite": (lambda: fluids.HeldSuarez(SPHERE, 3, friction=np.inf), "`friction` must be finite"),
 }
 

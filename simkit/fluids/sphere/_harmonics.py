@@ -233,7 +233,9 @@ class Harmonics:
         order = jnp.asarray(self.orders() / a, east.real.dtype)
         return scaled(order, times_i(east)) + self._beside(north, above, below)
 
-    def velocity(self, vorticity: Array, divergence: Array | None = None) -> Float[Array, "2 *levels latitudes longitudes"]:
+    def velocity(
+        self, vorticity: Array, divergence: Array | None = None
+    ) -> Float[Array, "2 *levels latitudes longitudes"]:
         """The velocity to the east and to the north, of the modes of vorticity and divergence; of several fields with an axis for
         them."""
         waves = self.summed(jnp.concatenate(self.wind(vorticity, divergence), 2))

@@ -24,8 +24,8 @@ class HeldSuarez(eqx.Module):
     $$T_e = \max\Big(200, \big(315 - \Delta_y \sin^2\!\phi - \Delta_z \ln\tfrac{p}{p_0} \cos^2\!\phi\big)
     \big(\tfrac{p}{p_0}\big)^\kappa\Big), \qquad p_0 = 10^5\ \mathrm{Pa}$$
 
-    A `source` of `PrimitiveEquationsSphere`. After some 200 days the winds of a run have the statistics of its climate: jets of some
-    30 m/s at 45 degrees in the means over longitude and time.
+    A `source` of `PrimitiveEquationsSphere`. After some 200 days the winds of a run are those of its climate: jets of some 30 m/s
+    at 45 degrees in the means over longitude and time.
 
     - `sphere`, `levels`: those of the system.
     - `contrast` $\Delta_y$, from the equator to the poles; `stability` $\Delta_z$.
@@ -47,7 +47,9 @@ class HeldSuarez(eqx.Module):
     contrast: Scalar = quantity(unit="K", doc="difference between equator and poles")
     stability: Scalar = quantity(unit="K", doc="increase of the potential temperature with height at the equator")
     cooling: Scalar = quantity(unit="1/s", support=POSITIVE, doc="rate of the relaxation of temperature aloft")
-    ground_cooling: Scalar = quantity(unit="1/s", support=POSITIVE, doc="rate of the relaxation of temperature at the equator's ground")
+    ground_cooling: Scalar = quantity(
+        unit="1/s", support=POSITIVE, doc="rate of the relaxation of temperature at the equator's ground"
+    )
     friction: Scalar = quantity(unit="1/s", support=POSITIVE, doc="rate of friction at the ground")
 
     def __init__(

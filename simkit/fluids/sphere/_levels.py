@@ -76,11 +76,13 @@ class SigmaLevels:
                 found = np.asarray(layers, float)
             except (TypeError, ValueError):
                 found = np.zeros(0)
-            good = not isinstance(layers, bool | str) and found.ndim == 1 and found.size > 1 and np.isfinite(found).all()
+            good = (
+                not isinstance(layers, bool | str) and found.ndim == 1 and found.size > 1 and np.isfinite(found).all()
+            )
             if not good or found[0] != 0 or found[-1] != 1 or np.any(np.diff(found) <= 0):
                 raise ArgumentError(
-                    f"Argument `layers` must be a number of layers, or boundaries that grow from 0 to 1, but it is {shown(layers)}. "
-                    f"{remedy}"
+                    "Argument `layers` must be a number of layers, or boundaries that grow from 0 to 1, but it is "
+                    f"{shown(layers)}. {remedy}"
                 )
         object.__setattr__(self, "boundaries", tuple(map(float, found)))
 
@@ -134,8 +136,8 @@ def vertical_modes(levels: SigmaLevels) -> VerticalModes:
     $$\delta_t = -\nabla^2 R T_0 (G \theta + \pi), \qquad \theta_t = -\kappa S \delta, \qquad \pi_t = -\Delta^T \delta$$
 
     Since $\Delta S = (\Delta G)^T$, with $\delta' = \sqrt\Delta \delta$ and $x = (\sqrt{\Delta / \kappa}\, \theta, \pi)$ they are
-    $\delta'_t = -\nabla^2 R T_0 C x$ and $x_t = -C^T \delta'$. The singular values and vectors of C, $C = U s V^T$, take them apart:
-    each mode has the equations of shallow water, and both transforms are orthogonal, so that rounding errors do not grow in them.
+    $\delta'_t = -\nabla^2 R T_0 C x$ and $x_t = -C^T \delta'$. The singular vectors of C, $C = U s V^T$, take them apart: each
+    mode has the equations of shallow water, and both transforms are orthogonal, so that rounding errors do not grow in them.
     """
     root = np.sqrt(levels.thickness())
     joined = np.concatenate([math.sqrt(KAPPA) * root[:, None] * levels.hydrostatic() / root, root[:, None]], axis=1)

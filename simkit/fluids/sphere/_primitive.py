@@ -36,8 +36,8 @@ class PrimitiveEquationsSphere(SplitSystem, Reviewed, Explained):
     with $u^\perp = (v, -u)$, $f = 2 \Omega \sin\phi$, and the differences of Simmons and Burridge between layers (`SigmaLevels`).
     Solvers step spherical harmonics. The gravity waves of an isothermal atmosphere at rest of the temperature $T_0$ =
     `reference_temperature` are the linear part. Its normal modes of the vertical are each as shallow water, and waves
-    $z_\pm$ of each as in `ShallowWaterSphere` make it diagonal, so that steps follow from the wind. What T differs from $T_0$ stands
-    in the rest. Mass and energy are kept but for errors of steps and of the truncation.
+    $z_\pm$ of each as in `ShallowWaterSphere` make it diagonal, so that steps follow from the wind. What T differs from $T_0$
+    stands in the rest. Mass and energy are kept but for errors of steps and of the truncation.
 
     - `sphere`: truncation, grid and radius; `levels`: a `SigmaLevels`, or a number of equal layers.
     - `reference_temperature`, `reference_pressure`: $T_0$, and a pressure by which that at the ground is divided before its
@@ -237,7 +237,11 @@ class PrimitiveEquationsSphere(SplitSystem, Reviewed, Explained):
         temperature = self.reference_temperature * (1 + fields[2 * n : 3 * n])
         y = Atmosphere(temperature, velocity, self.reference_pressure * jnp.exp(fields[-1]))
         more = added(self, t, y, inputs)
-        parts = *more.velocity, more.temperature / self.reference_temperature, (more.surface_pressure / y.surface_pressure)[None]
+        parts = (
+            *more.velocity,
+            more.temperature / self.reference_temperature,
+            (more.surface_pressure / y.surface_pressure)[None],
+        )
         return tuple(found.columns(x) for x in parts)
 
     def geopotential(self, y: Atmosphere) -> Array:

@@ -103,6 +103,6 @@ def lowest_on_sphere(sphere: Sphere, t: ArrayLike, field: ArrayLike, name: str =
     place = np.unravel_index(int(np.argmin(field)), sphere.shape)
     longitude, latitude = (np.degrees(x[place]) for x in sphere.mesh())
     return (
-        f"Lowest at time {float(np.asarray(t)):.6g}: {name.replace('_', ' ')} {float(field[place]):.4g} at latitude {latitude:.1f} and longitude "
-        f"{longitude:.1f} degrees."
+        f"Lowest at time {float(np.asarray(t)):.6g}: {name.replace('_', ' ')} {float(field[place]):.4g} at latitude {latitude:.1f} "
+        f"and longitude {longitude:.1f} degrees."
     )
