@@ -229,7 +229,7 @@ class PrimitiveEquationsSphere(SplitSystem, Reviewed, Explained):
         return both * (0.5 / thick)
 
     def _added(self, columns: Array, t: ArrayLike, inputs: Inputs) -> tuple[Array, ...]:
-        """What the source adds to the wind and to the departures of temperature and pressure, in columns."""
+        """Contribution of the source to the wind and to the departures of temperature and pressure, in columns."""
         found, n = self.harmonics, self.levels.count
         fields = found.fields(columns)
         cosine = jnp.asarray(self.sphere.cosines()[None, None, :, None], fields.dtype)
