@@ -406,7 +406,7 @@ def test_a_map_has_the_fields_of_its_sphere():
     field = np.sin(sphere.mesh()[1])
     figure = viz.plot_map(sphere, {"sine": field, "square": field**2}, units={"sine": "m"})
     upper, lower = figure.axes[:2]
-    assert [panel.get_title() for panel in (upper, lower)] == ["sine", "square"]
+    assert [panel.get_title(loc="left") for panel in (upper, lower)] == ["sine", "square"]
     np.testing.assert_allclose(np.asarray(upper.collections[0].get_array()).reshape(sphere.shape), field)
     assert upper.collections[0].get_clim() == (-field.max(), field.max())  # around zero
     assert (
