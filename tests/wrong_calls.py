@@ -610,6 +610,14 @@ ROWS = {
         ),
         "`y0` of PrimitiveEquationsSphere must be a `Atmosphere`",
     ),
+    "wind as text": (
+        lambda: fluids.AdvectionSphere(fluids.Sphere(5), velocity="west"),
+        "`velocity` must have the shape",
+    ),
+    "wind on a grid": (
+        lambda: fluids.AdvectionSphere(fluids.Grid((16, 16)), velocity=np.ones((2, 16, 16))),
+        "`sphere` must be a sphere",
+    ),
     "levels as text": (lambda: fluids.SigmaLevels("20"), "`layers` must be a number of layers"),
     "jets: no sphere": (lambda: fluids.jablonowski_williamson(3), "`sphere` must be a sphere"),
     "jets: perturbation as text": (

@@ -69,6 +69,8 @@ from .spectral._smooth import SmoothVorticity as SmoothVorticity
 from .spectral._spectral import Field as Field  # internal
 from .spectral._spectral import SpectralSystem as SpectralSystem
 from .spectral._waves import Waves as Waves
+from .sphere._advection import AdvectionSphere as AdvectionSphere
+from .sphere._advection import SphereScalar as SphereScalar  # internal
 from .sphere._atmosphere import Atmosphere as Atmosphere  # internal
 from .sphere._atmosphere import jablonowski_williamson as jablonowski_williamson
 from .sphere._atmosphere import resting_atmosphere as resting_atmosphere
