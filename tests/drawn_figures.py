@@ -53,6 +53,11 @@ def shares():
 FIGURES = {
     "bifurcation": lambda: viz.plot_bifurcation(np.arange(4.0), settled(), "x", parameter="k"),
     "sensitivity": lambda: viz.plot_sensitivity(shares()),
+    "map": lambda: viz.plot_map(
+        simkit.fluids.Sphere(5),
+        {"a": simkit.fluids.rossby_haurwitz(simkit.fluids.Sphere(5), wave=2)[0]},
+        units={"a": "1/s"},
+    ),
     "fields": lambda: viz.plot_fields(GRID, fields(GRID, simkit.fluids.SpectralFlow2D.State), time="s"),
     "field on a line": lambda: viz.plot_fields(
         simkit.fluids.Grid(16), fields(simkit.fluids.Grid(16), simkit.fluids.Burgers.State)

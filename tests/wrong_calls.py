@@ -605,6 +605,49 @@ ROWS = {
         lambda: fluids.BarotropicSphere(fluids.Grid((16, 16))),
         "`sphere` must be a sphere",
     ),
+    "atmosphere on a grid": (
+        lambda: fluids.PrimitiveEquationsSphere(fluids.Grid((16, 16))),
+        "`sphere` must be a sphere",
+    ),
+    "atmosphere: levels as text": (
+        lambda: fluids.PrimitiveEquationsSphere(fluids.Sphere(5), levels="20"),
+        "`layers` must be a number of layers",
+    ),
+    "atmosphere: a reference as text": (
+        lambda: fluids.PrimitiveEquationsSphere(fluids.Sphere(5), reference_temperature="300 K"),
+        "`reference_temperature` must be a number",
+    ),
+    "atmosphere: a state of water": (
+        lambda: simkit.simulate(
+            fluids.PrimitiveEquationsSphere(fluids.Sphere(5), levels=2),
+            fluids.rossby_haurwitz(fluids.Sphere(5))[1],
+            [0.0, 1.0],
+            step=1.0,
+        ),
+        "`y0` of PrimitiveEquationsSphere must be a `Atmosphere`",
+    ),
+    "wind as text": (
+        lambda: fluids.AdvectionSphere(fluids.Sphere(5), velocity="west"),
+        "`velocity` must have the shape",
+    ),
+    "wind on a grid": (
+        lambda: fluids.AdvectionSphere(fluids.Grid((16, 16)), velocity=np.ones((2, 16, 16))),
+        "`sphere` must be a sphere",
+    ),
+    "levels as text": (lambda: fluids.SigmaLevels("20"), "`layers` must be a number of layers"),
+    "jets: no sphere": (lambda: fluids.jablonowski_williamson(3), "`sphere` must be a sphere"),
+    "jets: perturbation as text": (
+        lambda: fluids.jablonowski_williamson(fluids.Sphere(5), perturbation="1"),
+        "`perturbation` must be a number",
+    ),
+    "air at rest: no sphere": (lambda: fluids.resting_atmosphere("T5"), "`sphere` must be a sphere"),
+    "climate: no sphere": (lambda: fluids.HeldSuarez(3), "`sphere` must be a sphere"),
+    "climate: friction as text": (
+        lambda: fluids.HeldSuarez(fluids.Sphere(5), friction="1/d"),
+        "`friction` must be a number",
+    ),
+    "map, no sphere": (lambda: simkit.viz.plot_map(3, {}), "`sphere` must be a sphere"),
+    "map, a field alone": (lambda: simkit.viz.plot_map(fluids.Sphere(5), np.ones((8, 16))), "`fields`"),
     "state of a flow, an array": (
         lambda: simulate(fluids.SpectralFlow2D(fluids.Grid((16, 16), 1.0)), np.ones((16, 16)), T),
         "Write `SpectralFlow2D.State",

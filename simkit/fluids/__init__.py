@@ -69,7 +69,15 @@ from .spectral._smooth import SmoothVorticity as SmoothVorticity
 from .spectral._spectral import Field as Field  # internal
 from .spectral._spectral import SpectralSystem as SpectralSystem
 from .spectral._waves import Waves as Waves
+from .sphere._advection import AdvectionSphere as AdvectionSphere
+from .sphere._advection import SphereScalar as SphereScalar  # internal
+from .sphere._atmosphere import Atmosphere as Atmosphere  # internal
+from .sphere._atmosphere import jablonowski_williamson as jablonowski_williamson
+from .sphere._atmosphere import resting_atmosphere as resting_atmosphere
 from .sphere._barotropic import BarotropicSphere as BarotropicSphere
+from .sphere._held_suarez import HeldSuarez as HeldSuarez
+from .sphere._levels import SigmaLevels as SigmaLevels
+from .sphere._primitive import PrimitiveEquationsSphere as PrimitiveEquationsSphere
 from .sphere._shallow_water import ShallowWaterSphere as ShallowWaterSphere
 from .sphere._sphere import Sphere as Sphere
 from .sphere._starts import rossby_haurwitz as rossby_haurwitz

@@ -17,6 +17,7 @@ from ._individual_figures import plot_individuals as plot_individuals
 from ._individual_figures import plot_spaghetti as plot_spaghetti
 from ._interactive import interactive as interactive
 from ._live import LiveFigure as LiveFigure
+from ._map_figures import plot_map as plot_map
 from ._movie import save_animation as save_animation
 from ._optimum import plot_correlation as plot_correlation
 from ._optimum import plot_parameters as plot_parameters

@@ -164,6 +164,40 @@ def test_heat_goes_down():
 
 
 @pytest.mark.slow
+@pytest.mark.slow
+@pytest.mark.parametrize(("viscosity", "prandtl"), [(0.01, 0.5), (1e-9, 5 / 2 * 1e-9 / 0.04)])
+def test_sound_is_damped_by_friction_and_heat_conduction(viscosity, prandtl):
+    """The decaying linear wave of Athena++ (thermal_attenuation) in one dimension, against the roots of the linear equations.
+
+    To first order in the diffusivities the rate is (4/3 nu + (gamma - 1)^2 / gamma kappa) k^2 / 2, Landau and Lifshitz, section 79.
+    """
+    gamma, k = 5 / 3, 2 * np.pi
+    heat = (
+        viscosity * gamma / ((gamma - 1) * prandtl)
+    )  # by p / rho: (gamma - 1) of it stands in the equation of pressure
+    friction = -4 / 3 * viscosity * k**2
+    conduction = (gamma - 1) * heat * k**2
+    matrix = np.array([[0, -1j * k, 0], [0, friction, -1j * k], [conduction / gamma, -1j * k, -conduction]])
+    roots, waves = np.linalg.eig(matrix)
+    root, wave = next((r, w) for r, w in zip(roots, waves.T, strict=True) if r.imag < -1)
+    grid = Grid((64,), (1.0,))
+    phases = np.exp(1j * k * np.asarray(grid.centres(0)))
+    shape = lambda time: 1e-4 * (wave[:, None] / wave[1] * phases * np.exp(root * time)).real
+    density, velocity, pressure = shape(0.0)
+    start = CompressibleFlow.State(
+        jnp.asarray(1 + density), jnp.asarray(velocity)[None], jnp.asarray(1 / gamma + pressure)
+    )
+    system = CompressibleFlow(grid, gamma=gamma, viscosity=viscosity, prandtl=prandtl)
+    end = simkit.simulate(system, start, [0.0, 1.0], step=simkit.Courant(0.3)).final()
+    exact = shape(1.0)
+    size = np.abs(exact[1]).max()
+    # Diffusion of order 2 errs by (k h)^2 / 12 of the rate, 1e-3 here, and terms of the amplitude squared by 1e-4.
+    first = 0.5 * (4 / 3 * viscosity + (gamma - 1) ** 2 / gamma * heat) * k**2
+    np.testing.assert_allclose(-root.real, first, rtol=0.05)
+    np.testing.assert_allclose(end.velocity[0], exact[1], atol=2e-3 * size)
+    np.testing.assert_allclose(end.pressure - 1 / gamma, exact[2], atol=2e-3 * size)
+
+
 def test_streams_and_gravity():
     """A stream that fills the box is steady whatever its speed; gravity pulls."""
     grid = Grid((8, 4), (1.0, 1.0))

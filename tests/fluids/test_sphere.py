@@ -139,7 +139,7 @@ def test_a_depth_near_the_mean_height_is_taken(depth, step):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [fluids.BarotropicSphere, fluids.ShallowWaterSphere])
+@pytest.mark.parametrize("kind", [fluids.BarotropicSphere, fluids.ShallowWaterSphere, fluids.AdvectionSphere])
 def test_conformance(kind):
     check_system(kind)
 
@@ -180,6 +180,14 @@ def barotropic(**given):
 
 
 REFUSED = {
+    "wind of another sphere": (
+        lambda: fluids.AdvectionSphere(SPHERE, velocity=jnp.zeros((2, 3, 3))),
+        "`velocity` must have the shape",
+    ),
+    "carried by a still wind": (
+        lambda: fluids.AdvectionSphere(SPHERE, velocity=jnp.zeros((2, *SPHERE.shape)), diffusivity=np.inf),
+        "`diffusivity` must be finite",
+    ),
     "wave too short": (lambda: fluids.rossby_haurwitz(SPHERE, wave=5), "`wave` must be at most 4 .* truncation 5"),
     "no wave": (lambda: fluids.rossby_haurwitz(SPHERE, wave=0), "`wave` must be a whole number of at least 1"),
     "speed not finite": (lambda: fluids.zonal_flow(SPHERE, speed=np.nan), "`speed` must be finite"),

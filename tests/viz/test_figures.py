@@ -399,3 +399,19 @@ def test_units_of_states_of_equations_reach_the_axes():
     noise = {"algae": simkit.noise.Normal(0.1)}
     problem = simkit.Problem(pond, experiment, y0=pond.State(algae=1.0), free=free, noise=noise, step=0.1)
     assert observed(problem).units == {"algae": "mg/l"}
+
+
+def test_a_map_has_the_fields_of_its_sphere():
+    sphere = simkit.fluids.Sphere(5)
+    field = np.sin(sphere.mesh()[1])
+    figure = viz.plot_map(sphere, {"sine": field, "square": field**2}, units={"sine": "m"})
+    upper, lower = figure.axes[:2]
+    assert [panel.get_title(loc="left") for panel in (upper, lower)] == ["sine", "square"]
+    np.testing.assert_allclose(np.asarray(upper.collections[0].get_array()).reshape(sphere.shape), field)
+    assert upper.collections[0].get_clim() == (-field.max(), field.max())  # around zero
+    assert (
+        lower.collections[0].get_clim() == (field.min() ** 2, field.max() ** 2)
+        or lower.collections[0].get_clim()[0] >= 0
+    )
+    with pytest.raises(simkit.ArgumentError, match=r"`fields\['sine'\]` must have the shape"):
+        viz.plot_map(sphere, {"sine": field.T})

@@ -210,12 +210,14 @@ class Harmonics:
     def _all_degrees(self) -> np.ndarray:
         return tables(self.sphere).degrees[:, :, None]
 
-    def divergence_and_curl(self, velocity: Float[Array, "2 latitudes longitudes"]) -> tuple[Array, Array]:
-        """The modes of divergence and curl of a velocity, `(m, 2, 1, k)` each, by parts: no derivative of the velocity is taken."""
+    def divergence_and_curl(self, velocity: Float[Array, "2 *levels latitudes longitudes"]) -> tuple[Array, Array]:
+        """The modes of divergence and curl of a velocity, `(m, 2, 1, k)` each, or with a field for each of its levels, by parts:
+        no derivative of the velocity is taken."""
         weights = self.sphere.weights() / self.sphere.cosines()
-        waves = self.fourier(self.columns(velocity) * self.latitude_values(weights, velocity.dtype))
-        modes = self.projected(waves)
-        return self.flux(modes[:, :, :1], modes[:, :, 1:]), self.flux(modes[:, :, 1:], -modes[:, :, :1])
+        columns = self.columns(velocity.reshape(-1, *self.sphere.shape))
+        modes = self.projected(self.fourier(columns * self.latitude_values(weights, velocity.dtype)))
+        east, north = jnp.split(modes, 2, axis=2)
+        return self.flux(east, north), self.flux(north, -east)
 
     def flux(self, east: Array, north: Array) -> Array:
         r"""The modes of the divergence of a vector by parts:
@@ -231,12 +233,16 @@ class Harmonics:
         order = jnp.asarray(self.orders() / a, east.real.dtype)
         return scaled(order, times_i(east)) + self._beside(north, above, below)
 
-    def velocity(self, vorticity: Array, divergence: Array | None = None) -> Float[Array, "2 latitudes longitudes"]:
-        """The velocity to the east and to the north, of the modes of vorticity and divergence."""
+    def velocity(
+        self, vorticity: Array, divergence: Array | None = None
+    ) -> Float[Array, "2 *levels latitudes longitudes"]:
+        """The velocity to the east and to the north, of the modes of vorticity and divergence; of several fields with an axis for
+        them."""
         waves = self.summed(jnp.concatenate(self.wind(vorticity, divergence), 2))
         cosines = self.sphere.cosines()
-        columns = self.around(waves) / self.latitude_values(cosines, waves.dtype)
-        return self.fields(columns)
+        found = self.fields(self.around(waves) / self.latitude_values(cosines, waves.dtype))
+        count = vorticity.shape[2]
+        return found if count == 1 else found.reshape(2, count, *self.sphere.shape)
 
     def gradient(self, modes: Complex[Array, "m 2 1 k"]) -> Float[Array, "2 latitudes longitudes"]:
         """The gradient to the east and to the north of the field of modes."""

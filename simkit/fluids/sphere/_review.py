@@ -54,7 +54,7 @@ def added(system: Any, t: ArrayLike, y: State, inputs: Inputs) -> State:
 
 
 def check_start(system: Any, y0: State, leading: dict[str, tuple[int, ...]]) -> None:
-    """Refuse numbers that are not finite, fields of another grid, and heights that are not positive.
+    """Refuse numbers that are not finite, fields of another grid, and heights, temperatures and pressures that are not positive.
 
     **Raises:** an `ArgumentError`.
     """
@@ -62,10 +62,14 @@ def check_start(system: Any, y0: State, leading: dict[str, tuple[int, ...]]) -> 
     check_numbers(system)
     for name, lead in leading.items():
         system.sphere.check_field(getattr(y0, name), f"y0.{name}", lead)
-    if "height" in leading and np.min(np.asarray(y0.height)) <= 0:
+    remedies = {"height": "Start with a higher surface, or a lower bed."}
+    remedies |= {"temperature": "Give it in kelvin.", "surface_pressure": "Give it in pascal, not its logarithm."}
+    for name, remedy in remedies.items():
+        if name not in leading or not np.min(field := np.asarray(getattr(y0, name))) <= 0:
+            continue
+        lowest = lowest_on_sphere(system.sphere, 0.0, np.min(field.reshape(-1, *system.sphere.shape), axis=0), name)
         raise ArgumentError(
-            f"Argument `y0.height` of {type(system).__name__} must be positive everywhere, but is not. "
-            f"{lowest_on_sphere(system.sphere, 0.0, y0.height)} Start with a higher surface, or a lower bed."
+            f"Argument `y0.{name}` of {type(system).__name__} must be positive everywhere, but is not. {lowest} {remedy}"
         )
 
 
@@ -93,12 +97,12 @@ def check_sphere_step(
         )
 
 
-def lowest_on_sphere(sphere: Sphere, t: ArrayLike, height: ArrayLike) -> str:
-    """A sentence on the lowest height: how low, where and when."""
-    field = np.asarray(height)
+def lowest_on_sphere(sphere: Sphere, t: ArrayLike, field: ArrayLike, name: str = "height") -> str:
+    """A sentence on the lowest value of a field: how low, where and when."""
+    field = np.asarray(field)
     place = np.unravel_index(int(np.argmin(field)), sphere.shape)
     longitude, latitude = (np.degrees(x[place]) for x in sphere.mesh())
     return (
-        f"Lowest at time {float(np.asarray(t)):.6g}: height {float(field[place]):.4g} at latitude {latitude:.1f} and longitude "
-        f"{longitude:.1f} degrees."
+        f"Lowest at time {float(np.asarray(t)):.6g}: {name.replace('_', ' ')} {float(field[place]):.4g} at latitude {latitude:.1f} "
+        f"and longitude {longitude:.1f} degrees."
     )

@@ -310,7 +310,11 @@ def _sample(work: Work) -> str:
     asked = {name: value for name, value in work.study.sample.items() if name != "method"}
     method = SAMPLE_METHODS[work.study.sample.get("method", "nuts")]()
     # Methods that begin from the priors, or learn from them, take neither.
-    begin = {} if type(method) in FROM_PRIORS or isinstance(method, LIKELIHOOD_FREE) else {"start": work.found.fit, "store": work.store}
+    begin = (
+        {}
+        if type(method) in FROM_PRIORS or isinstance(method, LIKELIHOOD_FREE)
+        else {"start": work.found.fit, "store": work.store}
+    )
     if work.left is not None and isinstance(method, CUTTABLE):
         begin["within"] = work.left
     work.found.posterior = sample(work.problem, key=work.key, method=method, progress=work.progress, **begin, **asked)
