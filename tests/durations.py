@@ -11,6 +11,7 @@ where it becomes slow, another takes its place, so that two or three rounds are 
 """
 
 import collections
+import functools
 import pathlib
 import re
 import sys
@@ -22,6 +23,7 @@ LONG = 1.5
 ROW = re.compile(r"^([0-9.]+)s (?:call|setup|teardown) +(tests/.*)$")
 
 
+@functools.cache
 def known() -> dict[str, float]:
     """Seconds of the tests in the table by name."""
     rows = (line.split(maxsplit=1) for line in TABLE.read_text(encoding="utf-8").splitlines())

@@ -49,6 +49,7 @@ def test_a_baroclinic_wave():
         assert abs(last[name] / first[name] - 1) < within
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_climate_of_held_and_suarez():
     """Days 100 to 200 at T21, less than the 1000 days of the test: a jet in each hemisphere, winds at the ground, a tropopause."""
