@@ -734,6 +734,10 @@ ROWS = {
         lambda: simkit.filters.ParticleFilter(100, key=KEY, threshold="a"),
         "`threshold` must lie between",
     ),
+    "filter, proposal a number": (
+        lambda: simkit.filters.ParticleFilter(100, key=KEY, proposal=3),
+        "`proposal` must be one of",
+    ),
     "iterated filtering, iterations a text": (
         lambda: simkit.IteratedFiltering("a"),
         "`iterations` must be a whole number",
