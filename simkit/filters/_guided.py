@@ -3,18 +3,17 @@
 import math
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from .._errors import ArgumentError
-from ..core import Setup, StochasticSystem, System, at_time, with_curves
+from ..core import StochasticSystem, System
 from ..linear import inverse, log_determinant
 from ..problem import Dataset, ForwardModel
 from ..solvers import EulerMaruyama
-from ._moments import Moments
+from ._euler import Euler
 from ._rows import Row, located, log_density, noise_at
 
 PASSES = 2
@@ -32,34 +31,6 @@ class Guide(NamedTuple):
     residual: Float[Array, "places d"]  # e
     slope: Float[Array, "places d n"]  # L
     spread: Float[Array, "places d d"]  # S
-
-
-class Flight(eqx.Module):
-    """Steps of Euler and Maruyama from datum to datum, as functions of a flat state and the numbers of its noise."""
-
-    setup: Setup
-    moments: Moments
-    substeps: int = eqx.field(static=True)
-
-    @classmethod
-    def of(cls, setup: Setup, method: Any) -> "Flight":
-        setup = Setup(setup.system, setup.y0, with_curves(setup.inputs), setup.noise)
-        return cls(setup, Moments(setup.system, setup.y0), method.step.substeps)
-
-    def parts(self, t: Array, x: Array) -> tuple[Array, Array]:
-        """Drift, and the matrix of the noise with a column for each process."""
-        inputs: Any = at_time(self.setup.inputs, t)
-        drift = ravel_pytree(self.setup.system.drift(t, self.state(x), inputs))[0]  # pyright: ignore[reportAttributeAccessIssue]
-        return drift.astype(x.dtype), self.moments.factors(t, x, inputs)
-
-    def state(self, x: Array) -> Any:
-        return ravel_pytree(self.setup.y0)[1](x)
-
-    def grid(self, t: Array, until: Array, dtype: Any) -> tuple[Array, Array]:
-        """The start of every step, and their length."""
-        t, until = t.astype(dtype), until.astype(dtype)
-        length = (until - t) / self.substeps
-        return t + length * jnp.arange(self.substeps, dtype=dtype), length
 
 
 def check_guided(model: ForwardModel, data: Dataset) -> None:
@@ -89,32 +60,32 @@ def check_guided(model: ForwardModel, data: Dataset) -> None:
             )
 
 
-def guide_of(flight: Flight, x: Array, t: Array, until: Array, row: Row) -> Guide:
+def guide_of(euler: Euler, x: Array, t: Array, until: Array, row: Row) -> Guide:
     """The guide of one row of data, around the path from a state."""
-    begins, length = flight.grid(t, until, x.dtype)
-    count = jax.eval_shape(lambda t, x: flight.parts(t, x)[1], t, x).shape[-1]
-    shift, guide = jnp.zeros((flight.substeps, count), x.dtype), None
+    begins, length = euler.within(t, until)
+    count = jax.eval_shape(lambda t, x: euler.terms(t, x)[1], t, x).shape[-1]
+    shift, guide = jnp.zeros((euler.substeps, count), x.dtype), None
     for _ in range(PASSES):
-        guide = _around(flight, x, begins, length, until, row, shift)
-        shift = _shift(flight, guide, begins, length, x)
+        guide = _around(euler, x, begins, length, until, row, shift)
+        shift = _shift(euler, guide, begins, length, x)
     assert guide is not None
     return guide
 
 
 def _around(
-    flight: Flight, x: Array, begins: Array, length: Array, until: Array, row: Row, shift: Float[Array, "steps m"]
+    euler: Euler, x: Array, begins: Array, length: Array, until: Array, row: Row, shift: Float[Array, "steps m"]
 ) -> Guide:
     """The guide around the path that shifted noise makes."""
 
     def forth(x: Array, now: tuple[Array, Array]) -> tuple[Array, Any]:
         t, z = now
-        drift, factors = flight.parts(t, x)
-        turn = jnp.eye(x.size, dtype=x.dtype) + length * jax.jacfwd(lambda x: flight.parts(t, x)[0])(x)
+        drift, factors = euler.terms(t, x)
+        turn = jnp.eye(x.size, dtype=x.dtype) + length * jax.jacfwd(lambda x: euler.terms(t, x)[0])(x)
         forced = jnp.sqrt(length) * factors
         return x + drift * length + forced @ z, (x, turn, forced, forced @ z)
 
     last, (path, turns, forced, shifted) = jax.lax.scan(forth, x, (begins, shift))
-    end = told(flight, until, last, row)
+    end = told(euler, until, last, row)
 
     def back(after: Any, now: Any) -> tuple[Any, Any]:
         (residual, slope, spread), (turn, forced, shifted) = after, now
@@ -127,14 +98,14 @@ def _around(
     return Guide(jnp.concatenate([path, last[None]]), *joined)
 
 
-def told(flight: Flight, t: Array, x: Array, row: Row) -> tuple[Array, Array, Array]:
+def told(euler: Euler, t: Array, x: Array, row: Row) -> tuple[Array, Array, Array]:
     """The datum as a normal number: its distance from the output at x, the slope of that by x, and its covariance.
 
     The distance is the score over the Fisher information: for normal data the residual. What is missing tells nothing.
     """
-    setup, dtype = flight.setup, x.dtype
+    setup, dtype = euler.setup, x.dtype
     flat = lambda tree: ravel_pytree(tree)[0].astype(dtype)
-    outputs = lambda x: located(setup, t, flight.state(x), row.values)
+    outputs = lambda x: located(setup, t, euler.state(x), row.values)
     places, slope = outputs(x), jax.jacfwd(lambda x: flat(outputs(x)))(x)
     scores, information = {}, {}
     for name, place in places.items():
@@ -165,12 +136,12 @@ def _aimed(guide: Guide, x: Array, drift: Array, forced: Array) -> tuple[Array, 
     return residual / unit, through, after, after + through @ through.T, unit
 
 
-def _shift(flight: Flight, guide: Guide, begins: Array, length: Array, x: Array) -> Float[Array, "steps m"]:
+def _shift(euler: Euler, guide: Guide, begins: Array, length: Array, x: Array) -> Float[Array, "steps m"]:
     """The mean of the guided noise along a path."""
 
     def step(x: Array, now: tuple[Array, Guide]) -> tuple[Array, Array]:
         t, after = now
-        drift, factors = flight.parts(t, x)
+        drift, factors = euler.terms(t, x)
         forced = jnp.sqrt(length) * factors
         residual, through, _, total, _ = _aimed(after, x, drift * length, forced)
         z = through.T @ (inverse(total) @ residual)
@@ -179,23 +150,32 @@ def _shift(flight: Flight, guide: Guide, begins: Array, length: Array, x: Array)
     return jax.lax.scan(step, x, (begins, jax.tree.map(lambda leaf: leaf[1:], guide)))[1]
 
 
+class Flown(NamedTuple):
+    """A random path to the next datum: its state there, what path and datum add to its log weight, and its flat state after the
+    first step, where that is asked for."""
+
+    state: Any
+    gained: Float[Array, ""]
+    first: Float[Array, " n"] | None
+
+
 def guided(
-    flight: Flight, guide: Guide, y: Any, t: Array, until: Array, row: Row, key: PRNGKeyArray
-) -> tuple[Any, Float[Array, ""]]:
-    r"""The state at the next datum of a random path that looks at it, and the log of its weight, the datum's density included.
+    euler: Euler, guide: Guide, y: Any, t: Array, until: Array, row: Row, key: PRNGKeyArray, *, first: bool = False
+) -> Flown:
+    r"""A random path that looks at the next datum.
 
     Each step draws its noise z from the normal law given the guide's datum, $N(e; 0, T)$ before and $N(e - M z; 0, S)$ after with
     $T = S + M M^T$: by $z = \xi + M^T T^{-1} (e - M \xi - \epsilon)$ with standard normal $\xi$ and $\epsilon$ of covariance S.
     The weight gains $N(e; 0, T) / N(e - M z; 0, S)$, the ratio of the law of z to the one it is drawn from.
     """
-    begins, length = flight.grid(t, until, (x := ravel_pytree(y)[0]).dtype)
+    x, (begins, length) = ravel_pytree(y)[0], euler.within(t, until)
     outputs = guide.residual.shape[-1]
-    count = jax.eval_shape(lambda t, x: flight.parts(t, x)[1], t, x).shape[-1]
-    drawn = jax.random.normal(key, (flight.substeps, count + outputs), x.dtype)
+    count = jax.eval_shape(lambda t, x: euler.terms(t, x)[1], t, x).shape[-1]
+    drawn = jax.random.normal(key, (euler.substeps, count + outputs), x.dtype)
 
-    def step(carry: tuple[Array, Array], now: tuple[Array, Guide, Array]) -> tuple[Any, None]:
+    def step(carry: tuple[Array, Array], now: tuple[Array, Guide, Array]) -> tuple[Any, Array | None]:
         (x, gained), (t, after, drawn) = carry, now
-        drift, factors = flight.parts(t, x)
+        drift, factors = euler.terms(t, x)
         forced = jnp.sqrt(length) * factors
         residual, through, spread, total, _ = _aimed(after, x, drift * length, forced)
         white, error = drawn[:count], root(spread) @ drawn[count:]
@@ -203,12 +183,22 @@ def guided(
         z = white + through.T @ (precision @ (residual - through @ white - error))
         left = residual - through @ z
         gained = gained + normal(residual, precision, total) - normal(left, inverse(spread), spread)
-        return (x + drift * length + forced @ z, gained), None
+        x = x + drift * length + forced @ z
+        return (x, gained), x if first else None
 
     start = x, jnp.zeros((), x.dtype)
-    (x, gained), _ = jax.lax.scan(step, start, (begins, jax.tree.map(lambda leaf: leaf[1:], guide), drawn))
-    y = flight.state(x)
-    return y, gained + log_density(flight.setup, until, y, row)
+    (x, gained), path = jax.lax.scan(step, start, (begins, jax.tree.map(lambda leaf: leaf[1:], guide), drawn))
+    y = euler.state(x)
+    gained = gained + log_density(euler.setup, until, y, row)
+    return Flown(y, gained, path[0] if path is not None else None)
+
+
+def blind(euler: Euler, y: Any, t: Array, until: Array, row: Row, key: PRNGKeyArray) -> Flown:
+    """A random path that knows nothing of the next datum."""
+    z = jax.random.normal(key, (euler.substeps, euler.start.size), euler.start.dtype)
+    first, last = euler.row(t, until, ravel_pytree(y)[0], z)
+    y = euler.state(last)
+    return Flown(y, log_density(euler.setup, until, y, row), first)
 
 
 def normal(residual: Array, precision: Array, covariance: Array) -> Float[Array, ""]:

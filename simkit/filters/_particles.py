@@ -15,12 +15,13 @@ from .._errors import ArgumentError
 from ..core import JumpSystem, Setup, Status
 from ..engine import Fixed, integrate
 from ..problem import AbstractLikelihood, Dataset, ForwardModel
-from ._guided import Flight, check_guided, guide_of, guided
+from ._euler import Euler
+from ._guided import Flown, blind, check_guided, guide_of, guided
 from ._resampling import systematic
 from ._rows import Row, check_filtered, drawn_data, first_failed, log_density, rows_of
 
 PROPOSALS = ("bootstrap", "guided")
-"""How paths of particles are drawn."""
+"""Ways to draw paths of particles."""
 
 
 class Cloud(NamedTuple):
@@ -31,6 +32,7 @@ class Cloud(NamedTuple):
     gained: Array  # log density of the row's data given those before, estimated
     status: Array
     ancestors: Array  # of the particles that go on: their places among those of this row
+    firsts: Array | None = None  # flat states after the first step of the way to this row
 
 
 class ParticleFilter(AbstractLikelihood):
@@ -131,8 +133,10 @@ class ParticleFilter(AbstractLikelihood):
 
     # ---- one experiment ----
 
-    def passed(self, setup: Setup, times: Array, rows: Row, key: PRNGKeyArray, method: Any) -> Cloud:
-        """Pass over the data of one experiment, from the first to the last."""
+    def passed(
+        self, setup: Setup, times: Array, rows: Row, key: PRNGKeyArray, method: Any, *, firsts: bool = False
+    ) -> Cloud:
+        """Pass over the data of one experiment, from the first to the last; `firsts` are for steps of a known density."""
         count = self.particles
         states = jax.tree.map(lambda y: jnp.broadcast_to(y, (count, *y.shape)), setup.y0)
         even = jnp.full((count,), -math.log(count), jax.tree.leaves(setup.y0)[0].dtype)
@@ -141,7 +145,9 @@ class ParticleFilter(AbstractLikelihood):
             (states, log_weight), (t, until, row, key) = cloud, now
             for_paths, for_choice = jax.random.split(key)
             keys = jax.random.split(for_paths, count)
-            states, density = self.proposed(setup, states, log_weight, t, until, row, keys, method)
+            states, density, after_one = self.proposed(
+                setup, states, log_weight, t, until, row, keys, method, firsts=firsts
+            )
             log_weight, gained, few = weighed(log_weight, density, even, self.threshold)
             ancestors = systematic(for_choice, jnp.exp(jax.lax.stop_gradient(log_weight)))
             # Each copy has the weight 1 / N, with the derivative of its ancestor's weight.
@@ -149,21 +155,36 @@ class ParticleFilter(AbstractLikelihood):
             after = jax.tree.map(lambda y: jnp.where(few.reshape((1,) * y.ndim), y[ancestors], y), states)
             status = jnp.where(jnp.isfinite(gained), int(Status.OK), int(Status.NON_FINITE))
             origin = jnp.where(few, ancestors, jnp.arange(count, dtype=ancestors.dtype))
-            return (after, jnp.where(few, tied, log_weight)), Cloud(states, log_weight, gained, status, origin)
+            return (after, jnp.where(few, tied, log_weight)), Cloud(
+                states, log_weight, gained, status, origin, after_one
+            )
 
         keys = jax.random.split(key, times.shape[0] - 1)
         return jax.lax.scan(step, (states, even), (times[:-1], times[1:], rows, keys))[1]
 
     def proposed(
-        self, setup: Setup, states: Any, log_weight: Array, t: Array, until: Array, row: Row, keys: Array, method: Any
-    ) -> tuple[Any, Float[Array, " particles"]]:
-        """The states of all particles at the next datum, and what it and the way there add to their log weights."""
+        self,
+        setup: Setup,
+        states: Any,
+        log_weight: Array,
+        t: Array,
+        until: Array,
+        row: Row,
+        keys: Array,
+        method: Any,
+        *,
+        firsts: bool,
+    ) -> Flown:
+        """Paths of all particles to the next datum."""
         if self.proposal == "guided":
-            flight = Flight.of(setup, method)
-            guide = guide_of(flight, middle(states, log_weight), t, until, row)
-            return jax.vmap(lambda y, key: guided(flight, guide, y, t, until, row, key))(states, keys)
+            euler = Euler.of(setup, method)
+            guide = guide_of(euler, middle(states, log_weight), t, until, row)
+            return jax.vmap(lambda y, key: guided(euler, guide, y, t, until, row, key, first=firsts))(states, keys)
+        if firsts:
+            euler = Euler.of(setup, method)
+            return jax.vmap(lambda y, key: blind(euler, y, t, until, row, key))(states, keys)
         states = jax.vmap(lambda y, key: moved(setup, y, t, until, method, key))(states, keys)
-        return states, jax.vmap(lambda y: log_density(setup, until, y, row))(states)
+        return Flown(states, jax.vmap(lambda y: log_density(setup, until, y, row))(states), None)
 
 
 def middle(states: Any, log_weight: Float[Array, " particles"]) -> Float[Array, " n"]:

@@ -9,7 +9,8 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from ..core import Setup, started
 from ..problem import Problem
-from ._guided import Flight, guide_of, guided
+from ._euler import Euler
+from ._guided import guide_of, guided
 from ._particles import ParticleFilter, middle, moved
 from ._resampling import systematic
 from ._rows import log_density, rows_of
@@ -75,15 +76,15 @@ def perturbed_pass(
         if likelihood.proposal == "guided":
             # One guide for all: that of the mean parameters and the mean state.
             even = jnp.zeros((count,), x.dtype)
-            flight = Flight.of(setup_of(jnp.mean(x, axis=0), place), model.method)
-            guide = guide_of(flight, middle(states, even), t, until, datum)
+            euler = Euler.of(setup_of(jnp.mean(x, axis=0), place), model.method)
+            guide = guide_of(euler, middle(states, even), t, until, datum)
 
         def one(x: Array, y: Any, key: PRNGKeyArray) -> tuple[Any, Array]:
             setup = setup_of(x, place)
             share = jnp.where(here, log_prior(x) / total, 0)
             if guide is not None:
-                y, density = guided(Flight.of(setup, model.method), guide, y, t, until, datum, key)
-                return y, density + share
+                flown = guided(Euler.of(setup, model.method), guide, y, t, until, datum, key)
+                return flown.state, flown.gained + share
             y = moved(setup, y, t, until, model.method, key)
             return y, log_density(setup, until, y, datum) + share
 
