@@ -3,6 +3,9 @@
 from ._beside import just_after as just_after  # internal
 from ._beside import just_before as just_before  # internal
 from ._brownian_path import BrownianPath as BrownianPath
+from ._brownian_tree import BrownianTree as BrownianTree  # internal
+from ._brownian_tree import KnownIncrement as KnownIncrement  # internal
+from ._brownian_tree import brownian_tree as brownian_tree  # internal
 from ._cache import cache_folder as cache_folder  # internal
 from ._cache import enable_cache as enable_cache
 from ._coupled import Coupled as Coupled
