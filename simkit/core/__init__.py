@@ -55,6 +55,7 @@ from ._jump_system import RandomSystem as RandomSystem  # internal
 from ._jump_system import flat_propensities as flat_propensities  # internal
 from ._jump_system import jump_matrix as jump_matrix  # internal
 from ._jump_system import reaction_names as reaction_names  # internal
+from ._jump_system import thinned as thinned  # internal
 from ._keys import generator as generator
 from ._keys import whole_number as whole_number
 from ._mirrored import mirrored_events as mirrored_events
