@@ -38,8 +38,8 @@ class FourDVar(eqx.Module):
         for a model without error.
 
     **Good values:** Lorenz-96 observed every 0.2 units: window 1 with 0.02 of the climate's covariance, windows of 2 and 4 that
-    move by 1 with 0.005 and 0.002. The cost grows as the square of the number of states n, and memory too: n up to some thousands. With
-    `model_error` n is the number of states times one more than the window.
+    move by 1 with 0.005 and 0.002. The cost grows as the square of the number of states n, and memory too: n up to some
+    thousands. With `model_error` n is the number of states times one more than the window.
 
     **Reference:** Le Dimet and Talagrand (1986), Tellus A 38:97, doi:10.3402/tellusa.v38i2.11706; Courtier, Thepaut and
     Hollingsworth (1994), Q. J. R. Meteorol. Soc. 120:1367, doi:10.1002/qj.49712051912; Bocquet and Sakov (2013), Nonlin.
