@@ -143,13 +143,8 @@ def trace_member(
     def polynomial(ops: PyTree, fixed: PyTree, dense: PyTree) -> Any:
         return tuple(ravel_pytree(q)[0] for q in solver.polynomial(dense))
 
-    def times_of(find: Callable[[Inputs], Any]) -> Callable[..., Any]:
-        return lambda ops, fixed: _times(find(rebuilt(ops, fixed)[0].inputs), t.dtype)
-
-    def all_stops(ops: PyTree, fixed: PyTree) -> Any:
-        term = rebuilt(ops, fixed)[0]
-        found = _times(stop_times(term.inputs), t.dtype)
-        return found if term.path is None else jnp.concatenate([found, term.path.times[1:-1]])
+    def times_of(find: Callable[[Any], Any]) -> Callable[..., Any]:
+        return lambda ops, fixed: _times(find(rebuilt(ops, fixed)[0]), t.dtype)
 
     def of_events(ops: PyTree, fixed: PyTree) -> Any:
         system, inputs, _, events, _ = filled(ops, fixed)
@@ -169,7 +164,8 @@ def trace_member(
         memory = memory._replace(tolerances=(t, jnp.broadcast_to(t, flat.shape)))
     step = Program(advance, (t, t, flat, memory), ledger)
     dense = jax.tree.unflatten(step.out, step.shapes)[2]
-    jump, stop = Program(times_of(jump_times), (), ledger), Program(all_stops, (), ledger)
+    jump = Program(times_of(lambda term: jump_times(term.inputs)), (), ledger)
+    stop = Program(times_of(_stops), (), ledger)
     increments = Program(polynomial, (dense,), ledger)
     slope = Program(field, (t, flat), ledger)
     bound = Program(longest, (t, flat), ledger) if bounded else None
@@ -209,6 +205,15 @@ def _shape(x: Array) -> jax.ShapeDtypeStruct:
 
 def _times(found: Array | None, dtype: DTypeLike) -> Array:
     return jnp.zeros(0, dtype) if found is None else found.astype(dtype)
+
+
+def _stops(term: SystemTerm) -> Array | None:
+    """The times at which steps end: those of the inputs, and save times where a Brownian path is read."""
+    found = stop_times(term.inputs)
+    if term.path is None:
+        return found
+    inside = term.path.times[1:-1]
+    return inside if found is None else jnp.concatenate([found.astype(inside.dtype), inside])
 
 
 def _error(step: Step, between: bool) -> Array:
