@@ -6,6 +6,9 @@ has 150 particles and steps of 0.1 year, and estimates the log likelihood at the
 - `guided_variance_ratio`, `guided_precise_variance_ratio`, `guided_counts_variance_ratio`: variance of the bootstrap filter's
   estimates times its CPU time over that of guided particles. Where all blind particles are far from the data its variance is no
   longer that of a normal number; the ratio says no more than that they are useless.
+- `backward_distinct_ratio`: effective number of distinct particles at the first row, of 500 paths drawn backwards from 500 blind
+  particles over that of their ancestors, with errors of 10.
+- `noisy_step_ratio`: CPU time of an adaptive step of geometric Brownian motion over that of a fixed one, both of 1,000 members.
 """
 
 import time
@@ -22,7 +25,7 @@ from simkit.problem import with_fresh_key
 COUNT, REPEATS, STEP = 150, 200, 0.1
 
 
-def made(kind: str, proposal: str) -> simkit.Problem:
+def made(kind: str, proposal: str, count: int = COUNT) -> simkit.Problem:
     """The problem with one kind of data and of particles."""
     system, euler = simkit.odes.StochasticLotkaVolterra(), simkit.solvers.EulerMaruyama()
     times, start = np.arange(1.0, 21.0), system.State(jnp.asarray(50.0), jnp.asarray(100.0))
@@ -39,7 +42,7 @@ def made(kind: str, proposal: str) -> simkit.Problem:
         noise={"hare": noise, "lynx": noise},
         solver=euler,
         step=STEP,
-        likelihood=simkit.filters.ParticleFilter(COUNT, key=jax.random.key(0), proposal=proposal),
+        likelihood=simkit.filters.ParticleFilter(count, key=jax.random.key(0), proposal=proposal),
     )
 
 
@@ -69,7 +72,48 @@ def rows() -> dict[str, float]:
         table.append([kind, f"{mean:.2f}", f"{blind:.2f}", f"{deviation:.2f}", f"{second / first:.1f}", f"{ratio:.3g}"])
     head = ["data", "log likelihood", "sd, bootstrap", "sd, guided", "CPU ratio", "variance at equal CPU"]
     _harness.print_table(f"Lotka-Volterra by {COUNT} particles", head, table)
-    return found
+    return found | {"backward_distinct_ratio": distinct(), "noisy_step_ratio": noisy_steps()}
+
+
+def distinct() -> float:
+    """Count distinct particles at the first row, by ancestors and by backward simulation."""
+    found = {}
+    for proposal in ("bootstrap", "guided"):
+        problem = made("10", proposal, 500)
+        theta = [float(problem.base.system.growth)]  # pyright: ignore[reportAttributeAccessIssue]
+        for backward in (False, True):
+            run = lambda key, problem=problem, theta=theta, backward=backward: simkit.filters.states(
+                problem, theta, paths=500, backward=backward, key=key
+            )
+            run(jax.random.key(0))
+            begin = time.process_time()
+            told = float(run(jax.random.key(1)).ancestors[0, 1])  # pyright: ignore[reportOptionalSubscript]
+            found[proposal, backward] = told, time.process_time() - begin
+    rows = [
+        [name, "backward" if back else "ancestors", f"{told:.3g}", f"{cpu:.2f}"]
+        for (name, back), (told, cpu) in found.items()
+    ]
+    _harness.print_table("500 paths of 500 particles", ["particles", "paths", "distinct, first row", "CPU s"], rows)
+    return found["bootstrap", True][0] / found["bootstrap", False][0]
+
+
+def noisy_steps() -> float:
+    """Time adaptive and fixed steps of 1,000 paths."""
+    system, y0, times, members = simkit.odes.GeometricBrownianMotion(0.5, 0.8), {"x": 1.0}, np.linspace(0, 2, 5), 1000
+    cost = []
+    for step in (simkit.Adaptive(1e-3), 0.01):
+        run = lambda step=step: simkit.ensemble(
+            system, y0, times, over={"growth": np.full(members, 0.5)}, step=step, key=jax.random.key(0)
+        )
+        steps, cpu = float((run().steps + run().rejected).sum()), []
+        for _ in range(5):
+            begin = time.process_time()
+            jax.block_until_ready(run().ys)
+            cpu.append(time.process_time() - begin)
+        cost.append(min(cpu) / steps * 1e6)
+    rows = [["adaptive", f"{cost[0]:.2f}"], ["fixed", f"{cost[1]:.3f}"]]
+    _harness.print_table("Geometric Brownian motion, 1,000 paths", ["steps", "us a step"], rows)
+    return cost[0] / cost[1]
 
 
 if __name__ == "__main__":
