@@ -9,6 +9,7 @@ from simkit.filters import KalmanFilter, ParticleFilter
 from simkit.fitting import EnsembleKalmanInversion, IteratedFiltering
 from simkit.infer import members_as_draws
 from simkit.io import load
+from simkit.report import _methods
 from simkit.study import study_from_text
 from simkit.study.runs import compute, run
 
@@ -37,6 +38,12 @@ step = 0.25
 method = "particles"
 particles = 20
 proposal = "guided"
+"""
+KALMAN = """
+[filter]
+method = "kalman"
+start = { x = 0.5 }
+rtol = 1e-6
 """
 ITERATED = """
 [fit]
@@ -70,9 +77,7 @@ def test_filters_of_a_study():
     assert (likelihood.particles, likelihood.proposal, likelihood.threshold) == (20, "guided", 0.5)
     again = study_from_text(WALK + PARTICLES, seed=4).problem().likelihood
     assert (jax.random.key_data(likelihood.key) != jax.random.key_data(again.key)).any()
-    kalman = (
-        study_from_text(WALK + '[filter]\nmethod = "kalman"\nstart = { x = 0.5 }\nrtol = 1e-6').problem().likelihood
-    )
+    kalman = study_from_text(WALK + KALMAN).problem().likelihood
     assert isinstance(kalman, KalmanFilter)
     assert (float(kalman.start["x"]), kalman.rtol) == (0.5, 1e-6)
 
@@ -91,6 +96,14 @@ def test_a_study_by_iterated_filtering_goes_on_with_what_it_keeps(tmp_path):
     assert fit(problem, starts=6, method=method, key=key, within=1e-3).cut
     with pytest.raises(Exception, match="A profile descends along a likelihood without jumps"):
         profile(problem, told)
+
+
+def test_a_report_tells_of_the_filter():
+    told = lambda problem: _methods._followed(problem.likelihood, problem.method)
+    particles, kalman = (study_from_text(text).problem() for text in (WALK + PARTICLES, WALK + KALMAN))
+    assert told(particles).startswith("Equations are solved by EulerMaruyama")
+    assert "20 particles guided by the next datum" in told(particles)
+    assert "Kalman's filter, solved by Tsit5" in told(kalman)
 
 
 def test_a_study_by_an_ensemble(tmp_path):
