@@ -356,9 +356,8 @@ def petab_study(
     """A PEtab problem as a study: its files say what is fitted, and all verbs have their defaults."""
     read = read_petab(path, texts, allow_outside)
     name = Path(path).name
-    rest: dict[str, Any] = {
-        key: {} for key in TABLES if key not in ("study", "system", "y0", "inputs", "experiments", "dosing", "events")
-    }
+    own = ("study", "system", "y0", "inputs", "experiments", "dosing", "events", "filter")
+    rest: dict[str, Any] = {key: {} for key in TABLES if key not in own}
     # As is usual there; growing horizons gained nothing on such models.
     rest["fit"] = {"starts": 20, "horizons": (1.0,), "screen": 3}
     rest["profile"] = {"level": 0.95} if len(read.problem.names) <= MOST_PROFILES else {}
