@@ -64,12 +64,13 @@ def test_every_solver_without_arguments_has_its_name():
         and not kind.__name__.startswith(("Abstract", "Stepper"))
     }
     # The first are what particles and discrete systems bring, the others take solvers: one of Diffrax, and those of the parts of
-    # a coupled system.
+    # a coupled system, and the stochastic one whose steps adapt.
     given = {
         simkit.solvers.ParticleStepper,
         simkit.solvers.DiscreteStepper,
         simkit.solvers.FromDiffrax,
         simkit.solvers.Strang,
+        simkit.solvers.HalfSteps,
     }
     assert classes - set(SOLVERS.values()) == given
     assert all(isinstance(as_solver(name), kind) for name, kind in SOLVERS.items())

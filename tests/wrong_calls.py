@@ -31,6 +31,13 @@ KEY = jax.random.key(0)
 CART = simkit.odes.CartPole()
 UP, PUSH = CART.State(0.0, 0.0, 0.0, 0.0), {"force": (-1.0, 1.0)}
 FRAME = md.Frame(md.OpenSpace(), np.zeros((2, 3)), units=md.REDUCED)
+FILTERED = simkit.Problem(
+    simkit.odes.OrnsteinUhlenbeck(1.0, 0.0, 1.0),
+    simkit.Experiment("f", [1.0, 2.0], {"x": [0.1, 0.2]}, start=0.0, y0={"x": 0.0}),
+    free={"reversion": simkit.Free(bounds=(0.1, 9.0))},
+    noise={"x": simkit.noise.Normal(0.1)},
+    likelihood=simkit.filters.KalmanFilter(),
+)
 FIT = simkit.fit(P, starts=1, key=KEY)
 ZEROS = jnp.zeros(2, int)
 RUNS = simkit.Trajectory(jnp.arange(3.0), {"y": jnp.zeros((2, 3))}, ZEROS, ZEROS, ZEROS, ZEROS)
@@ -792,6 +799,14 @@ ROWS = {
     "filter, threshold a text": (
         lambda: simkit.filters.ParticleFilter(100, key=KEY, threshold="a"),
         "`threshold` must lie between",
+    ),
+    "hidden states, backward a number": (
+        lambda: simkit.filters.states(FILTERED, [1.0], backward=1),
+        "`backward` must be True or False",
+    ),
+    "filter, proposal a number": (
+        lambda: simkit.filters.ParticleFilter(100, key=KEY, proposal=3),
+        "`proposal` must be one of",
     ),
     "iterated filtering, iterations a text": (
         lambda: simkit.IteratedFiltering("a"),

@@ -131,7 +131,7 @@ def ensemble_cycles(run: Run, start: State, method: AbstractEnsembleFilter, keep
 
 def window_cycles(run: Run, start: State, method: FourDVar) -> Assimilation:
     """Fit the start of one window after the other; the first uses all of its observations, each later one its last `shift`."""
-    root, times = method.root(run.dtype), run.observations.times
+    (root, error_root), times = method.roots(run.dtype), run.observations.times
     values, errors = run.rows()
     length, shift = method.window, method.shift
     grid = jnp.concatenate([run.observations.start[None].astype(times.dtype), times])
@@ -144,7 +144,9 @@ def window_cycles(run: Run, start: State, method: FourDVar) -> Assimilation:
         error = None if errors is None else part(errors, length - used, used)
 
         def ahead(control: Array) -> tuple[Array, Array]:
-            begin = x + root @ control
+            begin = x + root @ control[: x.size]
+            if error_root is not None:
+                return disturbed(run, begin, clock, control[x.size :].reshape(length, -1) @ error_root)
             rows, status = run.path(begin, clock)
             # An observation at the start needs no forecast.
             rows = jnp.where(clock[1:, None] > clock[0], rows, begin[None])
@@ -157,13 +159,14 @@ def window_cycles(run: Run, start: State, method: FourDVar) -> Assimilation:
             return jax.vmap(one, in_axes=(0, None if error is None else 0, 0))(value, error, places)
 
         residuals = lambda control: whitened(ahead(control)[0]).reshape(-1)
-        control, covariance, chi = method.minimised(residuals, x.size, run.dtype)
+        numbers = x.size * (1 if error_root is None else 1 + length)
+        control, covariance, chi = method.minimised(residuals, numbers, run.dtype)
 
         def spread(at: Array) -> tuple[Array, Array, Array]:
             """States of the window, the status, and the exact tangent linear of the rows that are used, by columns."""
             rows, status = ahead(at)
             push = lambda v: jax.jvp(lambda at: ahead(at)[0][-used:], (at,), (v,))[1]
-            return rows, status, jax.vmap(push, out_axes=-1)(jnp.eye(x.size, dtype=x.dtype))
+            return rows, status, jax.vmap(push, out_axes=-1)(jnp.eye(numbers, dtype=x.dtype))
 
         (before, rows), (_, status), (first, last) = jax.vmap(spread)(jnp.stack([jnp.zeros_like(control), control]))
         width = jnp.sqrt(jnp.sum(first**2, axis=-1))
@@ -186,5 +189,22 @@ def window_cycles(run: Run, start: State, method: FourDVar) -> Assimilation:
     starts = shift * jnp.arange(1, later)
     (_, last), rest = jax.lax.scan(cycle, (rows[shift - 1], rows[-1]), starts)
     joined = jax.tree.map(lambda a, b: jnp.concatenate([a, b.reshape(-1, *b.shape[2:])]), begun, rest)
-    text = f"FourDVar, windows of {length} moved by {shift}, {method.iterations} iterations"
+    weak = "" if error_root is None else ", weak constraint"
+    text = f"FourDVar, windows of {length} moved by {shift}, {method.iterations} iterations{weak}"
     return joined.result(run, run.unflat(last), None, text)
+
+
+def disturbed(
+    run: Run, begin: Float[Array, " n"], clock: Float[Array, " times"], errors: Float[Array, "intervals n"]
+) -> tuple[Float[Array, "intervals n"], Int[Array, ""]]:
+    """Flat states at all of these times but the first, each the forecast from the one before and an error, and how they ended."""
+
+    def forecast(x: Array, now: tuple[Array, Array, Array]) -> tuple[Array, tuple[Array, Array]]:
+        t, until, error = now
+        rows, status = run.path(x, jnp.stack([t, until]))
+        # A second observation at one time needs no forecast.
+        x = jnp.where(until > t, rows[0] + error, x)
+        return x, (x, status)
+
+    _, (rows, statuses) = jax.lax.scan(forecast, begin, (clock[:-1], clock[1:], errors))
+    return rows, statuses[jnp.argmax(statuses != Status.OK)]

@@ -15,13 +15,17 @@ from ._observations import as_covariance
 
 
 class FourDVar(eqx.Module):
-    r"""Strong-constraint 4D-Var in windows: the start of a window that makes
+    r"""4D-Var in windows, with a strong or a weak constraint: the start of a window that makes
 
     $$J(x_0) = \tfrac12 (x_0 - x_b)^T B^{-1} (x_0 - x_b) + \tfrac12 \sum_k (y_k - H x(t_k))^T R^{-1} (y_k - H x(t_k))$$
 
     least. $x_b$ is the forecast from the window before, B the covariance of its error, which stays the same. Gauss and Newton's
     method solves for the increment in the variable $B^{-1/2} (x_0 - x_b)$, with the exact tangent linear of forecast and
     observations by columns. With linear dynamics one iteration is exact, and the end of the window is that of Kalman's filter.
+
+    With `model_error` the constraint is weak: the state at each observation time is the forecast from the one before and an error
+    $\eta_k$ of covariance Q, all of which are found with the start, for $\tfrac12 \sum_k \eta_k^T Q^{-1} \eta_k$ more in J. With
+    linear dynamics the states of a window are then those of Kalman's smoother of its observations.
 
     **Arguments:**
 
@@ -30,23 +34,37 @@ class FourDVar(eqx.Module):
     - `shift`: by how many observation times a window lies after the one before; by default `window`. Each observation is used
         once: of a window that overlaps the one before, the last `shift` times.
     - `iterations`: of Gauss-Newton in each window.
+    - `model_error`: Q, a matrix as `covariance`, of the error that a forecast from one observation time to the next makes; None
+        for a model without error.
 
     **Good values:** Lorenz-96 observed every 0.2 units: window 1 with 0.02 of the climate's covariance, windows of 2 and 4 that
-    move by 1 with 0.005 and 0.002. The cost grows as the square of the number of states n, and memory too: n up to some thousands.
+    move by 1 with 0.005 and 0.002. The cost grows as the square of the number of states n, and memory too: n up to some
+    thousands. With `model_error` n is the number of states times one more than the window.
 
     **Reference:** Le Dimet and Talagrand (1986), Tellus A 38:97, doi:10.3402/tellusa.v38i2.11706; Courtier, Thepaut and
     Hollingsworth (1994), Q. J. R. Meteorol. Soc. 120:1367, doi:10.1002/qj.49712051912; Bocquet and Sakov (2013), Nonlin.
     Processes Geophys. 20:803, doi:10.5194/npg-20-803-2013.
+    Tremolet (2006), Q. J. R. Meteorol. Soc. 132:2483, doi:10.1256/qj.05.224, for the weak constraint.
     """
 
     covariance: Float[Array, "n n"]
     window: int = eqx.field(static=True)
     shift: int = eqx.field(static=True)
     iterations: int = eqx.field(static=True)
+    model_error: Float[Array, "n n"] | None
 
-    def __init__(self, covariance: Any, *, window: int = 1, shift: int | None = None, iterations: int = 10):
+    def __init__(
+        self,
+        covariance: Any,
+        *,
+        window: int = 1,
+        shift: int | None = None,
+        iterations: int = 10,
+        model_error: Any = None,
+    ):
         size = jnp.shape(covariance)[0] if jnp.ndim(covariance) else 0
         self.covariance = as_covariance(covariance, size)
+        self.model_error = None if model_error is None else as_covariance(model_error, size, "model_error")
         for name, value in (
             ("window", window),
             ("shift", window if shift is None else shift),
@@ -76,10 +94,11 @@ class FourDVar(eqx.Module):
                 f"last {left} lie outside. Leave these out, or take another `window` or `shift`."
             )
 
-    def root(self, dtype: Any) -> Float[Array, "n n"]:
-        """The symmetric root of the covariance."""
-        known = self.covariance.astype(dtype)
-        return known @ inverse_root(known)
+    def roots(self, dtype: Any) -> tuple[Float[Array, "n n"], Float[Array, "n n"] | None]:
+        """The symmetric roots of the covariances of the background and of the model's error."""
+        root = lambda known: known @ inverse_root(known)
+        error = None if self.model_error is None else root(self.model_error.astype(dtype))
+        return root(self.covariance.astype(dtype)), error
 
     def minimised(
         self, residuals: Any, size: int, dtype: Any

@@ -3,6 +3,9 @@
 from ._beside import just_after as just_after  # internal
 from ._beside import just_before as just_before  # internal
 from ._brownian_path import BrownianPath as BrownianPath
+from ._brownian_tree import BrownianTree as BrownianTree  # internal
+from ._brownian_tree import KnownIncrement as KnownIncrement  # internal
+from ._brownian_tree import brownian_tree as brownian_tree  # internal
 from ._cache import cache_folder as cache_folder  # internal
 from ._cache import enable_cache as enable_cache
 from ._coupled import Coupled as Coupled
@@ -52,6 +55,7 @@ from ._jump_system import RandomSystem as RandomSystem  # internal
 from ._jump_system import flat_propensities as flat_propensities  # internal
 from ._jump_system import jump_matrix as jump_matrix  # internal
 from ._jump_system import reaction_names as reaction_names  # internal
+from ._jump_system import thinned as thinned  # internal
 from ._keys import generator as generator
 from ._keys import whole_number as whole_number
 from ._mirrored import mirrored_events as mirrored_events

@@ -25,8 +25,9 @@ class JumpSystem(System):
 
     with independent Poisson processes $N_j$ of rate 1. States are numbers of things, kept as whole floating-point numbers.
 
-    A subclass writes `propensities`, `jumps` and `example`, and where it needs them `adjusted` and `stops`. Between two jumps the
-    propensities must not change by themselves: of time they depend through inputs that are constant piece by piece alone.
+    A subclass writes `propensities`, `jumps` and `example`, and where it needs them `bound`, `adjusted` and `stops`. Without
+    `bound` the propensities must not change by themselves between two jumps: of time they depend through inputs that are constant
+    piece by piece alone.
 
     ```python
     import jax
@@ -68,6 +69,16 @@ class JumpSystem(System):
 
         Names that are left out stay. For an array of reactions it is a matrix over the flat state, shape `(reactions, numbers)`.
         """
+
+    def bound(self, t: Time, until: Time, y: State, inputs: Inputs) -> Array | None:
+        """Return an upper bound of the sum of all propensities from `t` to `until` while the state stays `y`; None without one.
+
+        With it propensities may change with time, by themselves or through inputs of any form. Candidates come at the rate of the
+        bound, and one at the time s is a jump with the probability $\\sum_j a_j(s, y) / \\mathrm{bound}$ (thinning, Lewis and
+        Shedler 1979, doi:10.1002/nav.3800260304): the path is exact, and costs as many candidates as the bound has. `until` is
+        the next save time or stop, so that a bound of an interval may be near. `inputs` are those at `t`.
+        """
+        return None
 
     def adjusted(self, before: tuple[Time, State], t: Time, y: State, inputs: Inputs) -> State:
         """Return the state after a jump or a stop, which led from `before` to `t` and `y`; by default `y` as it is.
@@ -114,6 +125,11 @@ class KnownProducts(JumpSystem):
     @abc.abstractmethod
     def others(self, t: Time, y: State, inputs: Inputs) -> Float[Array, " others"]:
         """Return the propensities that are no products, in the order of the reactions."""
+
+
+def thinned(system: JumpSystem) -> bool:
+    """Tell whether a jump process has a bound of its propensities, so that they may change with time."""
+    return type(system).bound is not JumpSystem.bound
 
 
 RandomSystem = StochasticSystem | JumpSystem

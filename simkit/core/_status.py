@@ -19,6 +19,7 @@ class Status(enum.IntEnum):
     HISTORY_FULL = 10
     NEGATIVE_PROPENSITY = 11
     TOO_MANY = 12
+    BOUND_PASSED = 13
 
     @property
     def message(self) -> str:
@@ -60,6 +61,10 @@ _MESSAGES = {
     Status.STEP_TOO_SMALL: (
         "The adaptive step shrank to nothing: the model returns a non-finite derivative or the solution runs into a "
         "singularity. Check the parameters and what the model does near the last state."
+    ),
+    Status.BOUND_PASSED: (
+        "The sum of the propensities was larger than `bound` of the system said, so that jumps were missed: let `bound` hold for "
+        "all times from `t` to `until` at the given state."
     ),
     Status.NO_ROOM: (
         "Particles came closer together than the neighbour list had room for, so later states are wrong: the density grew, or the "

@@ -45,6 +45,7 @@ from ..reducers import Reducer
 from ..solvers import SolverLike
 from ._awaited import awaited
 from ._integrate import Method, trajectory_of
+from ._noisy_steps import check_noisy_steps
 from ._simulate import check_served, listed, resolve, solve_options, stiff_instead
 from ._unstable import unstable_members
 from .adaptive._sizes import ACCELERATOR_LANES
@@ -166,6 +167,7 @@ def ensemble(
     task = Task(setup.system, setup.y0, setup.inputs, times, method.solver, method.step, keys, *checked)
 
     check_served(system, task.events, reduce)
+    check_noisy_steps(system, method.step, bool(task.events), bool(reduce))
 
     def run(task: Task, again: bool, values: dict[str, Array] = values) -> Trajectory:
         count = jax.tree.leaves(values)[0].shape[0]

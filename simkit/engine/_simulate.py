@@ -73,6 +73,7 @@ from ..solvers import (
 from ._awaited import awaited
 from ._diagnose import diagnose
 from ._integrate import Method, dispatch
+from ._noisy_steps import check_noisy_steps, varied
 from ._unstable import is_unstable
 from .delayed._checks import check_method, review_lags
 from .jumps._trajectory import check_jump_task, explain_jumps, refuse_events, review_jumps
@@ -163,6 +164,7 @@ def simulate(
     # The reason holds numbers of this very call: kept out of the compiled function, it cannot make it compile again.
     task = Task(system, y0, inputs, when, solver, step, key, *checked)
     check_served(system, task.events, reduce)
+    check_noisy_steps(system, step, bool(task.events), bool(reduce))
     _review(task._replace(times=known))
     even = isinstance(solver, AbstractSplitStepper) and isinstance(step, Fixed) and _even(known)
     options = solve_options(None, gradient)._replace(even=even, similar=open_and_similar(step, y0), backward=backward)
@@ -278,6 +280,7 @@ def _complete(
             "take `Rodas5P`."
         )
     if isinstance(step, Adaptive):
+        solver = varied(solver, system, y0, inputs, given=reason == "given")
         if not solver.adaptive:
             raise ArgumentError(
                 f"`{type(solver).__name__}` has no error estimate, so argument `step` must be a number or `Fixed(substeps)`, but "

@@ -9,7 +9,8 @@ from jaxtyping import Array, Bool, Float, Key, PRNGKeyArray
 
 from ..core import Setup
 from ..problem import Problem
-from ._euler_particles import euler_density, euler_pass, has_density
+from ._euler import has_density
+from ._euler_particles import euler_density, euler_pass
 from ._particles import Cloud, ParticleFilter, moved, weighed
 from ._rows import Row, log_density, rows_of
 from ._smoothed import lines_of

@@ -22,6 +22,16 @@ from ._moments import Moments
 from ._rows import Row, check_filtered, drawn_data, first_failed, located, noise_at, rows_of
 
 
+class Seen(NamedTuple):
+    """Data of one time as the update sees them, each output in units of its spread, and the covariance ahead of them."""
+
+    slope: Array  # H
+    gain: Array  # K
+    precision: Array  # S^-1
+    variance: Array  # diagonal of R
+    ahead: Array
+
+
 class Passed(NamedTuple):
     """An experiment at one datum time, or with a leading axis at all of them."""
 
@@ -33,6 +43,7 @@ class Passed(NamedTuple):
     weight: Array  # H^T S^-1 H
     kept: Array  # I - K H, the share of a deviation that the row's data leave
     transition: Array | None  # derivative of the mean by that of the row before
+    seen: Seen | None = None  # where states are smoothed
 
 
 class KalmanFilter(AbstractLikelihood):
@@ -170,6 +181,7 @@ class KalmanFilter(AbstractLikelihood):
                 state = Moments.State(state.mean, state.covariance, begin.transition)
             ahead, status = self.moved(moments, setup, state, t, until)
             passed = updated(setup, until, ahead, row)._replace(status=status)
+            passed = passed if smooth else passed._replace(seen=None)
             return Moments.State(passed.mean, passed.covariance, ahead.transition), passed
 
         return jax.lax.scan(step, begin, (times[:-1], times[1:], rows))[1]
@@ -230,6 +242,7 @@ def updated(setup: Setup, t: Array, ahead: Moments.State, row: Row) -> Passed:
         slope.T @ precision @ slope,
         kept,
         ahead.transition,
+        Seen(slope, gain, precision, variance, ahead.covariance),
     )
 
 

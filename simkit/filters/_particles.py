@@ -7,6 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from .._doors import check_key, shown
@@ -14,8 +15,13 @@ from .._errors import ArgumentError
 from ..core import JumpSystem, Setup, Status
 from ..engine import Fixed, integrate
 from ..problem import AbstractLikelihood, Dataset, ForwardModel
+from ._euler import Euler
+from ._guided import Flown, blind, check_guided, guide_of, guided
 from ._resampling import systematic
 from ._rows import Row, check_filtered, drawn_data, first_failed, log_density, rows_of
+
+PROPOSALS = ("bootstrap", "guided")
+"""Ways to draw paths of particles."""
 
 
 class Cloud(NamedTuple):
@@ -26,6 +32,7 @@ class Cloud(NamedTuple):
     gained: Array  # log density of the row's data given those before, estimated
     status: Array
     ancestors: Array  # of the particles that go on: their places among those of this row
+    firsts: Array | None = None  # flat states after the first step of the way to this row
 
 
 class ParticleFilter(AbstractLikelihood):
@@ -41,9 +48,18 @@ class ParticleFilter(AbstractLikelihood):
         particle Markov chains are most efficient (Doucet et al. 2015); `spread` measures it.
     - `key`: of the random numbers, the same at every call, so that one number follows from `theta`.
     - `threshold`: the share of effective particles below which they are resampled.
+    - `proposal`: "bootstrap", paths that know nothing of the data ahead, or "guided", paths that are drawn towards the next datum.
 
     The problem's `step` is that of the paths, its `solver` a stochastic one; the step's bias is part of the estimate. Paths of a
     `JumpSystem` are exact and need neither; there are no derivatives of them.
+
+    **Guided paths** are for precise data, which no blind path meets. The datum is taken as a normal number by its noise model's
+    score and Fisher information, and the system as linear around the path from the mean of the particles to the datum; this tells
+    the density of the datum given the state at each step, and each step draws its noise from the law given that density. The
+    weights hold the ratio of both laws, so that the estimate stays without bias for any system and noise model. For a linear
+    system whose noise does not depend on the state, seen with normal errors, this is the optimal proposal. It needs steps of
+    `EulerMaruyama`, which divide the time between data evenly; the noise may be of any rank. A step costs two to three times one
+    of the bootstrap filter.
 
     Derivatives are those of the estimate with the choice of ancestors weighted as in Scibior and Wood (2021): in the mean over
     keys that of the likelihood, so that they may be averaged, but the estimate itself jumps where an ancestor changes. Fits by
@@ -51,22 +67,34 @@ class ParticleFilter(AbstractLikelihood):
 
     **Reference:** Gordon, Salmond and Smith (1993), IEE Proc. F 140:107, doi:10.1049/ip-f-2.1993.0015; Doucet, Pitt, Deligiannidis
     and Kohn (2015), Biometrika 102:295, doi:10.1093/biomet/asu075; Scibior and Wood (2021), arXiv:2106.10314.
+    For guided paths Doucet, Godsill and Andrieu (2000), Stat. Comput. 10:197, doi:10.1023/A:1008935410038, section II-D, and van
+    der Meulen and Schauer (2017), Electron. J. Stat. 11:2358, doi:10.1214/17-EJS1290.
     """
 
     particles: int = eqx.field(static=True)
     key: PRNGKeyArray
     threshold: float = eqx.field(static=True)
+    proposal: str = eqx.field(static=True)
 
-    def __init__(self, particles: int | np.integer = 500, *, key: PRNGKeyArray, threshold: float = 0.5):
+    def __init__(
+        self,
+        particles: int | np.integer = 500,
+        *,
+        key: PRNGKeyArray,
+        threshold: float = 0.5,
+        proposal: str = "bootstrap",
+    ):
         if not isinstance(particles, int | np.integer) or isinstance(particles, bool) or particles < 2:
             raise ArgumentError(f"Argument `particles` must be an integer of at least 2, but it is {particles!r}.")
         if not (isinstance(threshold, int | float) and 0 <= threshold <= 1):
             raise ArgumentError(f"Argument `threshold` must lie between 0 and 1, but it is {shown(threshold)}.")
+        if proposal not in PROPOSALS:
+            raise ArgumentError(f"Argument `proposal` must be one of {PROPOSALS}, but it is {shown(proposal)}.")
         check_key(key, needed=True)
-        self.particles, self.key, self.threshold = int(particles), key, float(threshold)
+        self.particles, self.key, self.threshold, self.proposal = int(particles), key, float(threshold), proposal
 
     def with_key(self, key: PRNGKeyArray) -> "ParticleFilter":
-        return ParticleFilter(self.particles, key=key, threshold=self.threshold)
+        return eqx.tree_at(lambda found: found.key, self, key)
 
     def check(self, model: ForwardModel, data: Dataset) -> None:
         check_filtered(type(self).__name__, model, data)
@@ -76,6 +104,8 @@ class ParticleFilter(AbstractLikelihood):
                 "`ParticleFilter` simulates paths with fixed steps, so the problem's argument `step` must be given, such as "
                 "`step=0.01` in the unit of time."
             )
+        if self.proposal == "guided":
+            check_guided(model, data)
 
     def log_prob(self, theta: Float[Array, " parameters"], model: ForwardModel, data: Dataset) -> Any:
         def one(setup: Setup, times: Array, row: Row, key: PRNGKeyArray) -> tuple[Array, Array]:
@@ -103,8 +133,10 @@ class ParticleFilter(AbstractLikelihood):
 
     # ---- one experiment ----
 
-    def passed(self, setup: Setup, times: Array, rows: Row, key: PRNGKeyArray, method: Any) -> Cloud:
-        """Pass over the data of one experiment, from the first to the last."""
+    def passed(
+        self, setup: Setup, times: Array, rows: Row, key: PRNGKeyArray, method: Any, *, firsts: bool = False
+    ) -> Cloud:
+        """Pass over the data of one experiment, from the first to the last; `firsts` are for steps of a known density."""
         count = self.particles
         states = jax.tree.map(lambda y: jnp.broadcast_to(y, (count, *y.shape)), setup.y0)
         even = jnp.full((count,), -math.log(count), jax.tree.leaves(setup.y0)[0].dtype)
@@ -113,8 +145,9 @@ class ParticleFilter(AbstractLikelihood):
             (states, log_weight), (t, until, row, key) = cloud, now
             for_paths, for_choice = jax.random.split(key)
             keys = jax.random.split(for_paths, count)
-            states = jax.vmap(lambda y, key: moved(setup, y, t, until, method, key))(states, keys)
-            density = jax.vmap(lambda y: log_density(setup, until, y, row))(states)
+            states, density, after_one = self.proposed(
+                setup, states, log_weight, t, until, row, keys, method, firsts=firsts
+            )
             log_weight, gained, few = weighed(log_weight, density, even, self.threshold)
             ancestors = systematic(for_choice, jnp.exp(jax.lax.stop_gradient(log_weight)))
             # Each copy has the weight 1 / N, with the derivative of its ancestor's weight.
@@ -122,10 +155,43 @@ class ParticleFilter(AbstractLikelihood):
             after = jax.tree.map(lambda y: jnp.where(few.reshape((1,) * y.ndim), y[ancestors], y), states)
             status = jnp.where(jnp.isfinite(gained), int(Status.OK), int(Status.NON_FINITE))
             origin = jnp.where(few, ancestors, jnp.arange(count, dtype=ancestors.dtype))
-            return (after, jnp.where(few, tied, log_weight)), Cloud(states, log_weight, gained, status, origin)
+            return (after, jnp.where(few, tied, log_weight)), Cloud(
+                states, log_weight, gained, status, origin, after_one
+            )
 
         keys = jax.random.split(key, times.shape[0] - 1)
         return jax.lax.scan(step, (states, even), (times[:-1], times[1:], rows, keys))[1]
+
+    def proposed(
+        self,
+        setup: Setup,
+        states: Any,
+        log_weight: Array,
+        t: Array,
+        until: Array,
+        row: Row,
+        keys: Array,
+        method: Any,
+        *,
+        firsts: bool,
+    ) -> Flown:
+        """Paths of all particles to the next datum."""
+        if self.proposal == "guided":
+            euler = Euler.of(setup, method)
+            guide = guide_of(euler, middle(states, log_weight), t, until, row)
+            return jax.vmap(lambda y, key: guided(euler, guide, y, t, until, row, key, first=firsts))(states, keys)
+        if firsts:
+            euler = Euler.of(setup, method)
+            return jax.vmap(lambda y, key: blind(euler, y, t, until, row, key))(states, keys)
+        states = jax.vmap(lambda y, key: moved(setup, y, t, until, method, key))(states, keys)
+        return Flown(states, jax.vmap(lambda y: log_density(setup, until, y, row))(states), None)
+
+
+def middle(states: Any, log_weight: Float[Array, " particles"]) -> Float[Array, " n"]:
+    """The mean of the flat states of particles, held: any guide gives the same estimate in the mean."""
+    flat = jax.lax.stop_gradient(jax.vmap(lambda y: ravel_pytree(y)[0])(states))
+    weight = jax.nn.softmax(jax.lax.stop_gradient(log_weight)).astype(flat.dtype)[:, None]
+    return jnp.sum(jnp.where(weight > 0, weight * flat, 0), axis=0)
 
 
 def moved(setup: Setup, y: Any, t: Array, until: Array, method: Any, key: PRNGKeyArray) -> Any:

@@ -9,7 +9,9 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from ..core import Setup, started
 from ..problem import Problem
-from ._particles import ParticleFilter, moved
+from ._euler import Euler
+from ._guided import guide_of, guided
+from ._particles import ParticleFilter, middle, moved
 from ._resampling import systematic
 from ._rows import log_density, rows_of
 
@@ -68,11 +70,22 @@ def perturbed_pass(
         datum = jax.tree.map(lambda leaf: leaf[place, row], rows)
         t, until = times[place, row], times[place, row + 1]
 
+        starts = jax.vmap(lambda x: setup_of(x, place).y0)(x)
+        states = jax.tree.map(lambda new, old: jnp.where(row == 0, new, old), starts, states)
+        guide = None
+        if likelihood.proposal == "guided":
+            # One guide for all: that of the mean parameters and the mean state.
+            even = jnp.zeros((count,), x.dtype)
+            euler = Euler.of(setup_of(jnp.mean(x, axis=0), place), model.method)
+            guide = guide_of(euler, middle(states, even), t, until, datum)
+
         def one(x: Array, y: Any, key: PRNGKeyArray) -> tuple[Any, Array]:
             setup = setup_of(x, place)
-            y = jax.tree.map(lambda new, old: jnp.where(row == 0, new, old), setup.y0, y)
-            y = moved(setup, y, t, until, model.method, key)
             share = jnp.where(here, log_prior(x) / total, 0)
+            if guide is not None:
+                flown = guided(Euler.of(setup, model.method), guide, y, t, until, datum, key)
+                return flown.state, flown.gained + share
+            y = moved(setup, y, t, until, model.method, key)
             return y, log_density(setup, until, y, datum) + share
 
         states, density = jax.vmap(one)(x, states, jax.random.split(for_paths, count))

@@ -10,12 +10,15 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from .._doors import check_count, check_key
+from .._doors import check_count, check_key, shown
 from .._errors import ArgumentError, SimulationError
 from ..core import Setup, Status, traced
 from ..engine import note_trace
 from ..problem import Problem, check_problem, named_parts
-from ._kalman import KalmanFilter, Passed
+from ._backward import backward_states
+from ._drawn_states import drawn_paths, pulls
+from ._euler import MOST, Euler, has_density
+from ._kalman import KalmanFilter
 from ._particles import ParticleFilter
 from ._rows import Row, as_parameters, first_failed, rows_of
 from ._smoothed import chosen, lines_of
@@ -59,7 +62,13 @@ class HiddenStates(eqx.Module):
 
 
 def states(
-    problem: Problem, theta: Any, *, given: str = "all", paths: int = 0, key: PRNGKeyArray | None = None
+    problem: Problem,
+    theta: Any,
+    *,
+    given: str = "all",
+    paths: int = 0,
+    backward: bool = False,
+    key: PRNGKeyArray | None = None,
 ) -> HiddenStates:
     r"""Return mean and spread of the states at the times of the data, at given parameters, and whole paths.
 
@@ -68,11 +77,15 @@ def states(
     - `problem`: a problem with the likelihood `KalmanFilter` or `ParticleFilter`.
     - `theta`: the free parameters in natural units, such as `fit.estimate`.
     - `given`: "all" data (smoothed), or those up to each time ("past", filtered).
-    - `paths`: how many paths of the hidden state to draw given all data, of `ParticleFilter`; 0 by default.
-    - `key`: random numbers of the particles and of the choice of paths; those of the filter by default.
+    - `paths`: how many paths of the hidden state to draw given all data; 0 by default.
+    - `backward`: draw the paths of particles backwards, and take mean and spread from them. For stochastic systems with steps of
+        `EulerMaruyama`, up to eight states and noise that moves each of them.
+    - `key`: random numbers of the particles and of the choice of paths; those of the filter by default. Paths of `KalmanFilter`
+        need one.
 
     **Kalman's filter:** the smoothed states follow from a pass back over the data that inverts no covariance (Bryson and Frazier
-    1963), so that states that are known exactly are no exception.
+    1963), so that states that are known exactly are no exception. `paths` are draws of the states at all rows together, from the
+    linear system of the filter (Durbin and Koopman 2002): exact where the filter is.
 
     **Particles:** the weighted ancestors of the particles that are left at the end (Kitagawa 1996), for any step and for jump
     processes, since no density of a step is needed. Each resampling takes ancestors away, so that early rows rest on few distinct
@@ -80,12 +93,19 @@ def states(
     descend from particle j of the row. It falls as N over the number of rows behind it. `paths` are draws of these ancestral lines,
     in random order, and share their beginnings where it is small.
 
-    **Good values:** so many particles that `ancestors` is above 100 everywhere; 20 N for N rows is a first try.
+    **Backward simulation** (Godsill, Doucet and West 2004) gives a path at each row the choice of all particles there, by the
+    density of the first step from each of them to the rest of the path. Early rows then rest on as many distinct particles as late
+    ones; the cost is that of `paths` times the number of particles a row. With short steps the choice is narrow, as a step leads
+    not far, and gains less.
+
+    **Good values:** so many particles that `ancestors` is above 100 everywhere; 20 N for N rows is a first try. With `backward`
+    a tenth of that, as many paths as particles, and steps of not less than a tenth of the time between data.
 
     **Raises:** an `ArgumentError`; a `SimulationError` that names the datum where a pass over the data failed.
 
     **Reference:** Kitagawa (1996), J. Comput. Graph. Stat. 5:1, doi:10.1080/10618600.1996.10474692; Jacob, Murray and Rubenthaler
-    (2015), Stat. Comput. 25:487, doi:10.1007/s11222-013-9445-x, for how soon lines meet.
+    (2015), Stat. Comput. 25:487, doi:10.1007/s11222-013-9445-x, for how soon lines meet; Godsill, Doucet and West (2004), J. Am.
+    Stat. Assoc. 99:156, doi:10.1198/016214504000000151; Durbin and Koopman (2002), Biometrika 89:603, doi:10.1093/biomet/89.3.603.
     """
     check_problem(problem)
     likelihood = problem.likelihood
@@ -98,16 +118,40 @@ def states(
         raise ArgumentError(f'Argument `given` must be "all" or "past", but it is {given!r}.')
     check_count("paths", paths, least=0)
     check_key(key)
-    if isinstance(likelihood, KalmanFilter) and (paths or key is not None):
-        raise ArgumentError(
-            "Arguments `paths` and `key` are for `ParticleFilter`; `KalmanFilter` draws nothing: leave them out."
-        )
-    if paths and given == "past":
-        raise ArgumentError('Argument `paths` draws paths given all data, so `given` must be "all", but it is "past".')
-    found, rows = _states(problem, as_parameters(problem, theta), given, paths, key)
+    _check_paths(problem, given, paths, backward, key)
+    found, rows = _states(problem, as_parameters(problem, theta), given, paths, backward, key)
     if not traced(found.status):
         _check_ended(problem, found, np.asarray(rows))
     return found
+
+
+def _check_paths(problem: Problem, given: str, paths: int, backward: Any, key: Any) -> None:
+    """Refuse drawn paths that there cannot be.
+
+    **Raises:** an `ArgumentError`.
+    """
+    if not isinstance(backward, bool):
+        raise ArgumentError(f"Argument `backward` must be True or False, but it is {shown(backward)}.")
+    if isinstance(problem.likelihood, KalmanFilter):
+        if backward:
+            raise ArgumentError(
+                "Argument `backward` is for `ParticleFilter`; paths of `KalmanFilter` are draws given all data: leave it out."
+            )
+        if bool(paths) != (key is not None):
+            raise ArgumentError(
+                "`KalmanFilter` needs random numbers to draw paths, and for nothing else: give both `paths` and `key`, or neither."
+            )
+    if paths and given == "past":
+        raise ArgumentError('Argument `paths` draws paths given all data, so `given` must be "all", but it is "past".')
+    if backward and paths < 2:
+        raise ArgumentError(
+            f"With `backward` mean and spread are those of drawn paths, so `paths` must be at least 2, but it is {paths}."
+        )
+    if backward and not has_density(problem):
+        raise ArgumentError(
+            f"Backward simulation needs the density of a step: a StochasticSystem of at most {MOST} states, and for the problem "
+            "`solver=EulerMaruyama()`. Leave `backward` out."
+        )
 
 
 def _check_ended(problem: Problem, found: HiddenStates, rows: np.ndarray) -> None:
@@ -130,18 +174,22 @@ def _check_ended(problem: Problem, found: HiddenStates, rows: np.ndarray) -> Non
 
 @eqx.filter_jit
 def _states(
-    problem: Problem, theta: Array, given: str, paths: int, key: PRNGKeyArray | None
+    problem: Problem, theta: Array, given: str, paths: int, backward: bool, key: PRNGKeyArray | None
 ) -> tuple[HiddenStates, Array]:
-    note_trace("hidden states", named_parts(problem) | {"given": given, "paths": paths})
+    note_trace("hidden states", named_parts(problem) | {"given": given, "paths": paths, "backward": backward})
     likelihood: Any = problem.likelihood
     model, data = problem.model, problem.dataset
     setups = model.setups(theta)
     each: tuple[Any, ...] = (setups, data.times, rows_of(data))
     one: Any
     if isinstance(likelihood, KalmanFilter):
-        one = functools.partial(kalman_states, likelihood, smooth=given == "all")
+        one = functools.partial(kalman_states, likelihood, smooth=given == "all", paths=paths)
+        each = (*each, None if key is None else jax.random.split(key, len(data.labels)))
     else:
-        one = functools.partial(particle_states, likelihood, model.method, smooth=given == "all", paths=paths)
+        smooth = given == "all"
+        one = functools.partial(
+            particle_states, likelihood, model.method, smooth=smooth, paths=paths, backward=backward
+        )
         each = (*each, jax.random.split(likelihood.key if key is None else key, len(data.labels)))
     mean, covariance, statuses, *more = eqx.filter_vmap(one)(*each)
     unravel = jax.vmap(jax.vmap(ravel_pytree(jax.tree.map(lambda y: y[0], setups.y0))[1]))
@@ -152,35 +200,22 @@ def _states(
 
 
 def kalman_states(
-    likelihood: KalmanFilter, setup: Setup, times: Array, row: Row, *, smooth: bool
-) -> tuple[Array, Array, Array]:
-    """Means and covariances at the start and the data of one experiment, and the statuses of its data."""
+    likelihood: KalmanFilter, setup: Setup, times: Array, row: Row, key: Array | None, *, smooth: bool, paths: int
+) -> tuple[Array, Array, Array, None, Any]:
+    """Means and covariances at the start and the data of one experiment, the statuses of its data, and drawn paths."""
     passed = likelihood.passed(setup, times, row, smooth=smooth)
     _, begin = likelihood.begun(setup, smooth=False)
     mean = jnp.concatenate([begin.mean[None], passed.mean])
     covariance = jnp.concatenate([begin.covariance[None], passed.covariance])
+    drawn = None
     if smooth:
-        pull, weight = _backwards(passed)
+        pull, weight = pulls(passed)
         mean = mean + jnp.einsum("tij,tj->ti", covariance, pull)
+        if key is not None:
+            unravel = jax.vmap(jax.vmap(ravel_pytree(setup.y0)[1]))
+            drawn = unravel(drawn_paths(begin.covariance, passed, mean, key, paths))
         covariance = covariance - covariance @ weight @ covariance
-    return mean, covariance, passed.status
-
-
-def _backwards(passed: Passed) -> tuple[Array, Array]:
-    """Pull and weight that the data after each row, and those after the start, have on the state there."""
-    size = passed.mean.shape[1]
-    nothing = jnp.zeros((size,), passed.mean.dtype), jnp.zeros((size, size), passed.mean.dtype)
-
-    def step(after: tuple[Array, Array], row: Passed) -> tuple[Any, Any]:
-        assert row.transition is not None
-        pull, weight = after
-        pull = row.score + row.kept.T @ pull
-        weight = row.weight + row.kept.T @ weight @ row.kept
-        before = row.transition.T @ pull, row.transition.T @ weight @ row.transition
-        return before, after
-
-    before, after = jax.lax.scan(step, nothing, passed, reverse=True)
-    return jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), before, after)
+    return mean, covariance, passed.status, None, drawn
 
 
 def particle_states(
@@ -193,11 +228,16 @@ def particle_states(
     *,
     smooth: bool,
     paths: int,
+    backward: bool,
 ) -> tuple[Array, Array, Array, Array | None, Any]:
     """Means and covariances of the particles at the start and the data of one experiment, the statuses of its data, the effective
     number of distinct particles where all data are given, and drawn paths."""
     for_filter, for_paths = key, jax.random.fold_in(key, 1)
-    cloud = likelihood.passed(setup, times, row, for_filter, method)
+    cloud = likelihood.passed(setup, times, row, for_filter, method, firsts=backward)
+    if backward:
+        euler = Euler.of(setup, method)
+        mean, covariance, effective, drawn = backward_states(euler, setup, times, cloud, for_paths, paths)
+        return mean, covariance, cloud.status, effective, drawn
     flat = jax.vmap(jax.vmap(lambda y: ravel_pytree(y)[0]))(cloud.states)
     weight, effective, drawn = jnp.exp(cloud.log_weight), None, None
     if smooth:

@@ -17,6 +17,7 @@ from .._doors import check_progress
 from .._errors import ArgumentError, check_known
 from .._progress import Progress, Say
 from ..core import full_products, name_width
+from ..filters import ParticleFilter
 from ..problem import Problem, check_problem
 from ._dependent_model import has_curvature
 from ._fit import run
@@ -141,6 +142,11 @@ def profile(
     check_problem(problem)
     check_fit(fit, problem)
     check_progress(progress)
+    if isinstance(problem.likelihood, ParticleFilter):
+        raise ArgumentError(
+            "A profile descends along a likelihood without jumps, but that of `ParticleFilter` is estimated with an error: take "
+            "`interval` of the fit, which `IteratedFiltering` finds by a quadratic, or `simkit.sample` with `ParticleMetropolis()`."
+        )
     names = problem.names if names is None else (names,) if isinstance(names, str) else tuple(names)
     for name in names:
         check_known(name, problem.names, "free parameter")

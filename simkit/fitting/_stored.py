@@ -62,6 +62,12 @@ def kept_work(
     return journal(store, kind, describe({**defining_parts(problem), **asked}), settings or {})
 
 
+def block_settings() -> dict[str, int]:
+    """The number of starts that run together: four, or one a device where there are more."""
+    devices = jax.device_count()
+    return {"together": -(-TOGETHER // devices) * devices}
+
+
 def ends_in_blocks(
     folder: Path | None,
     problem: Problem,
@@ -80,8 +86,7 @@ def ends_in_blocks(
     **Arguments:** `through`: what takes starts to their ends; besides them, who tells of its stages, and the least
     objective known before, None where no start is given up since they are few; `told`: takes the ends so far after each block.
     """
-    devices = jax.device_count()
-    settings = {"together": -(-TOGETHER // devices) * devices}
+    settings = block_settings()
     with kept_work(folder, "fit", problem, asked, settings) as held:
         kept = held.read("starts")
         if kept is None:
@@ -89,35 +94,58 @@ def ends_in_blocks(
             held.write("starts", packed(begun))
         else:
             begun = Begun(*(jnp.asarray(kept[name]) for name in Begun._fields))
-        count, size, ends = len(begun.z), held.settings["together"], []
-        best, quiet = np.inf, Progress(None, 0, False)
-        counter.begin(count, "starts")
-        for rows in blocks(count, size):
-            first = int(rows[0])
-            name = f"ends-{first:06d}"
-            kept = held.read(name)
-            if kept is None and not has_room():
-                break
-            if kept is None:
-                block = Begun(*(jnp.asarray(np.asarray(x)[rows]) for x in begun))
-                end = through(block, quiet, best if count > LANES else None)
-                kept = {key: values[: count - first] for key, values in packed(end).items()}
-                held.write(name, kept)
-            ends.append(kept)
-            best = min(best, float(np.min(kept["model.value"])))
-            counter.add(min(size, count - first), detail=f"best objective {best:.6g}")
-            if told is not None:
-                told(_joined(ends, begun, problem))
-    return _joined(ends, begun, problem)
+        count, quiet = len(begun.z), Progress(None, 0, False)
+
+        def run(rows: np.ndarray, best: float) -> End:
+            block = Begun(*(jnp.asarray(np.asarray(x)[rows]) for x in begun))
+            return through(block, quiet, best if count > LANES else None)
+
+        whole = lambda joined: unpacked(joined, end_like(problem, begun.z[0], begun.iterations[0], joined))
+        after = None if told is None else lambda joined: told(whole(joined))
+        joined = joined_blocks(held, count, "model.value", run, counter, after)
+    return whole(joined)
 
 
-def _joined(ends: Sequence[Mapping[str, np.ndarray]], begun: Begun, problem: Problem) -> End:
-    """One `End` of blocks that were stored."""
-    joined = {key: np.concatenate([end[key] for end in ends]) for key in ends[0]}
-    like = jax.eval_shape(
-        lambda z, count: End(z, no_model(z, problem.lean()), count, count, count), begun.z[0], begun.iterations[0]
-    )
+def joined_blocks(
+    held: Any,
+    count: int,
+    value: str,
+    run: Callable[[np.ndarray, float], Any],
+    counter: Progress,
+    told: Callable[[dict[str, np.ndarray]], None] | None = None,
+) -> dict[str, np.ndarray]:
+    """The packed ends of all starts, or of those that went within the time, each block read where it is kept, else computed and
+    kept.
+
+    **Arguments:** `value`: the name of the objective in what is packed; `run`: ends from the numbers of the starts of a block and
+    the least objective of the blocks before it; `told`: takes the ends so far after each block.
+    """
+    best, ends, size = np.inf, [], held.settings["together"]
+    counter.begin(count, "starts")
+    for rows in blocks(count, size):
+        first = int(rows[0])
+        name = f"ends-{first:06d}"
+        kept = held.read(name)
+        if kept is None and not has_room():
+            break
+        if kept is None:
+            kept = {key: values[: count - first] for key, values in packed(run(rows, best)).items()}
+            held.write(name, kept)
+        ends.append(kept)
+        best = min(best, float(np.min(kept[value])))
+        counter.add(min(size, count - first), detail=f"best objective {best:.6g}")
+        if told is not None:
+            told(_joined(ends))
+    return _joined(ends)
+
+
+def _joined(ends: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    return {key: np.concatenate([end[key] for end in ends]) for key in ends[0]}
+
+
+def end_like(problem: Problem, z: Array, count: Array, joined: Mapping[str, Any]) -> Any:
+    """The form of an end whose arrays are packed."""
+    like = jax.eval_shape(lambda z, count: End(z, no_model(z, problem.lean()), count, count, count), z, count)
     # A fit of a population carries no predictions, nor does a store of an earlier version.
     told = {name: kept for name, kept in like.model.predicted.items() if f"model.predicted.{name}" in joined}
-    like = eqx.tree_at(lambda e: e.model.predicted, like, told)
-    return unpacked(joined, like)
+    return eqx.tree_at(lambda e: e.model.predicted, like, told)

@@ -1,21 +1,27 @@
 """Interface of methods that move many sets of parameters together and need no derivatives."""
 
 import abc
+import dataclasses
+from pathlib import Path
 from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from .._budget import budgeted
 from .._errors import SimulationError
 from .._progress import Progress
 from ..engine import awaited, note_trace, over_members
 from ..problem import Problem, named_parts
+from ..stores import unpacked
 from ._field_fit import check_matrices
 from ._fit_result import FitResult, summarise
 from ._method import FAILED, End
 from ._starts import check_count_of_starts, check_drawable, check_left_out, drawn_starts, first_start, given_starts
+from ._stored import block_settings, end_like, joined_blocks, kept_work
 
 NOWHERE = (
     "At none of {} starts could the model have made the data: {} Narrow the priors and the bounds around values at which "
@@ -55,11 +61,12 @@ class AbstractSwarm(eqx.Module):
 def fit_swarms(
     problem: Problem, method: AbstractSwarm, starts: Any, key: PRNGKeyArray, options: dict[str, Any], counter: Progress
 ) -> FitResult:
-    """Fit by a swarm from each start; the best end is the result.
+    """Fit by a swarm from each start; the best end is the result. With a store or a time of `within` starts go in blocks.
 
     **Raises:** an `ArgumentError` for `options` that belong to methods that descend, a `SimulationError` where no start ended.
     """
-    kind = type(method).__name__
+    kind, options = type(method).__name__, dict(options)
+    store, within = (options.pop(name)[0] for name in ("store", "within"))
     check_left_out(options, f"`{kind}`, which takes all data at once: leave it out.")
     method.check(problem)
     check_matrices(problem, kind)
@@ -72,10 +79,39 @@ def fit_swarms(
         z = given_starts(problem, starts)
     counter.tell(f"{len(z)} starts, {method.name}")
     keys = jax.random.split(jax.random.fold_in(key, 1), len(z))
-    found = awaited(_settled(lean, method, z, keys), "fit", f"from {len(z)} starts")
+    with budgeted(within) as budget:
+        if store is None and within is None:
+            found = awaited(_settled(lean, method, z, keys), "fit", f"from {len(z)} starts")
+        else:
+            asked = {"method": method, "starts": starts, "key": key}
+            found = _in_blocks(None if store is None else Path(store), problem, method, z, keys, asked, counter)
     if bool((found.end.status == FAILED).all()):
-        raise SimulationError(NOWHERE.format(len(z), method.dead))
-    return summarise(problem, method.name, found.end, found.end.iterations, found.end.failures, spread=found.error)
+        raise SimulationError(NOWHERE.format(len(found.error), method.dead))
+    end = found.end
+    result = summarise(problem, method.name, end, end.iterations, end.failures, spread=found.error)
+    return dataclasses.replace(result, cut=budget.cut)
+
+
+def _in_blocks(
+    folder: Path | None,
+    problem: Problem,
+    method: AbstractSwarm,
+    z: Array,
+    keys: Array,
+    asked: dict[str, Any],
+    counter: Progress,
+) -> Settled:
+    """The ends of all starts, or of those that went within the time, of which finished ones are kept."""
+    lean, count = problem.lean(), len(z)
+
+    def run(rows: np.ndarray, best: float) -> Settled:
+        return awaited(_settled(lean, method, z[rows], keys[rows]), "fit", f"from {len(rows)} of {count} starts")
+
+    with kept_work(folder, "fit", problem, asked, block_settings()) as held:
+        joined = joined_blocks(held, count, "end.model.value", run, counter)
+    ends = {name.removeprefix("end."): values for name, values in joined.items() if name != "error"}
+    end = unpacked(ends, end_like(problem, z[0], jnp.zeros((), int), ends))
+    return Settled(end, jnp.asarray(joined["error"]))
 
 
 @eqx.filter_jit

@@ -9,6 +9,7 @@ from ._compare import compare as compare
 from ._diagnostics import effective_sample_size as effective_sample_size  # internal
 from ._diagnostics import split_r_hat as split_r_hat  # internal
 from ._diagnostics import stuck_chains as stuck_chains  # internal
+from ._ensemble_draws import members_as_draws as members_as_draws  # internal
 from ._ensemble_sampler import EnsembleSampler as EnsembleSampler
 from ._laplace import LaplaceApproximation as LaplaceApproximation
 from ._laplace import Variational as Variational

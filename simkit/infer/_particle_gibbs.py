@@ -109,6 +109,11 @@ def check_particles(problem: Problem) -> None:
             "`ParticleGibbs` draws paths by particles, but this problem has the likelihood "
             f"`{type(problem.likelihood).__name__}`. Give it `likelihood=simkit.filters.ParticleFilter(...)`, or take `NUTS()`."
         )
+    if problem.likelihood.proposal != "bootstrap":
+        raise ArgumentError(
+            "`ParticleGibbs` draws paths that know nothing of the data ahead, so its particles cannot be guided: leave `proposal` "
+            "of `ParticleFilter` out, or take `ParticleMetropolis()`."
+        )
 
 
 def sample_particle_gibbs(

@@ -4,9 +4,10 @@ import html
 
 from .._errors import SimkitError
 from ..engine import Method
+from ..filters import KalmanFilter, ParticleFilter
 from ..infer import Posterior
 from ..io import Results
-from ..problem import describe_step, unknown_rows
+from ..problem import AbstractLikelihood, describe_step, unknown_rows
 from ..study import Study
 from ._equation import describe_model
 from ._result_cells import filled
@@ -23,13 +24,23 @@ def methods_section(study: Study, results: Results) -> str:
         problem = study.problem()
     except SimkitError:
         return ""
-    sentences = [_solved(problem.method)]
+    sentences = [_followed(problem.likelihood, problem.method)]
     if results.fit is not None:
         sentences.append(_fitted(study, len(results.fit.objective)))
     if results.posterior is not None:
         sentences.append(_sampled(study, results.posterior))
     table = as_table(*filled(("unknown", "size", "prior", "bounds", "moves"), unknown_rows(problem.unknowns)))
     return f"<p>{html.escape(' '.join(sentences))}</p>\n<h3>Unknowns</h3>\n{table}\n{_noise(study)}"
+
+
+def _followed(likelihood: AbstractLikelihood, method: Method) -> str:
+    """The way in which states are found, with the filter of a stochastic system."""
+    if isinstance(likelihood, KalmanFilter):
+        return f"Mean and covariance of the state are those of Kalman's filter, solved by {type(likelihood.solver).__name__}."
+    if isinstance(likelihood, ParticleFilter):
+        kind = "guided by the next datum" if likelihood.proposal == "guided" else "that do not look ahead"
+        return f"{_solved(method)} The likelihood is estimated by {likelihood.particles} particles {kind}."
+    return _solved(method)
 
 
 def _solved(method: Method) -> str:

@@ -20,6 +20,8 @@ from ._etdrk import ETDRK4 as ETDRK4
 from ._explicit import AbstractExplicitRungeKutta as AbstractExplicitRungeKutta
 from ._explicit import Tableau as Tableau
 from ._from_diffrax import FromDiffrax as FromDiffrax
+from ._half_steps import HalfSteps as HalfSteps  # internal
+from ._half_steps import half_steps as half_steps  # internal
 from ._imex import CNRK3 as CNRK3
 from ._imex import AbstractIMEXRungeKutta as AbstractIMEXRungeKutta  # internal
 from ._imex import KenCarp3 as KenCarp3

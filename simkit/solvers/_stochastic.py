@@ -22,7 +22,8 @@ class AbstractStochasticStepper(Stepper):
     """One step of dy = f dt + g dW; `term` holds a Brownian path as well.
 
     Beside what a `Stepper` states, the method says how it reads the equation (`interpretation`), which kinds of noise it
-    serves (`noise_kinds`), and whether it needs the space-time Levy area of the Brownian path (`levy_area`). Steps are fixed.
+    serves (`noise_kinds`), and whether it needs the space-time Levy area of the Brownian path (`levy_area`).
+    Steps are fixed, or halves of adaptive ones (`HalfSteps`).
     """
 
     interpretation: AbstractClassVar[Literal["ito", "stratonovich"]]

@@ -89,6 +89,41 @@ def test_four_dimensional_variation_ends_windows_as_kalmans_filter():
     np.testing.assert_allclose(found.last["x"], mean[-1], atol=1e-8)
 
 
+def smoother(error, rows=SEEN):
+    """Means and deviations at all times given all data, from the joint normal distribution of all states."""
+    step, size = np.asarray(EXACT), 3 * len(rows)
+    mean, covariance = np.zeros(size), np.zeros((size, size))
+    here, spread = MEAN, BEFORE
+    for i in range(len(rows)):
+        here, spread = step @ here, step @ spread @ step.T + error
+        now = slice(3 * i, 3 * i + 3)
+        mean[now], covariance[now, now] = here, spread
+        for j in range(i):
+            then = slice(3 * j, 3 * j + 3)
+            covariance[now, then] = step @ covariance[3 * i - 3 : 3 * i, then]
+            covariance[then, now] = covariance[now, then].T
+    there = np.isfinite(rows).ravel()
+    see = np.kron(np.eye(len(rows)), np.eye(3)[:2])[there]
+    noise = np.kron(np.eye(len(rows)), NOISE)[np.ix_(there, there)]
+    gain = covariance @ see.T @ np.linalg.inv(see @ covariance @ see.T + noise)
+    mean, covariance = mean + gain @ (rows.ravel()[there] - see @ mean), covariance - gain @ see @ covariance
+    return mean.reshape(-1, 3), np.sqrt(np.diag(covariance)).reshape(-1, 3)
+
+
+def test_a_weak_constraint_smooths_as_kalman():
+    error = 0.05 * BEFORE + 0.02 * np.eye(3)
+    start = {"x": jnp.asarray(MEAN)}
+    found = run(FourDVar(BEFORE, window=4, iterations=1, model_error=error), start=start)
+    mean, deviation = smoother(error)
+    np.testing.assert_allclose(found.mean["x"], mean, atol=1e-8)
+    np.testing.assert_allclose(found.deviation["x"], deviation, atol=1e-8)
+    assert "weak constraint" in repr(found)
+    # Without an error to speak of it is the strong constraint.
+    strong = run(FourDVar(BEFORE, window=2, iterations=1), start=start)
+    nearly = run(FourDVar(BEFORE, window=2, iterations=1, model_error=1e-12 * np.eye(3)), start=start)
+    np.testing.assert_allclose(nearly.mean["x"], strong.mean["x"], atol=1e-9)
+
+
 def test_derivatives_and_batches():
     """The derivative of the last mean by the inflation, against a difference; of equal eigenvalues too."""
     last = lambda inflation: jnp.sum(run(ETKF(inflation)).mean["x"][-1])
@@ -136,6 +171,7 @@ REFUSED = {
     "rows": (lambda: Observations([1.0, 2.0], {"x": [1.0]}, errors=1.0), "a row for each of the 2 times"),
     "covariance": (lambda: observed(np.array([[1.0, 2.0], [2.0, 1.0]])), "symmetric and positive definite"),
     "background": (lambda: FourDVar(np.ones((3, 3))), "symmetric and positive definite"),
+    "model error": (lambda: FourDVar(np.eye(3), model_error=np.eye(2)), "must have the shape"),
     "errors": (lambda: Observations([1.0], {"x": [1.0]}, errors=0.0), "finite and positive"),
     "outside of the domain": (
         lambda: Localisation(1.0, places=PLACES, observed=[4.0], period=3),

@@ -32,13 +32,14 @@ def wandering(likelihood, **given):
     )
 
 
-def smoothed(theta):
-    """Mean and covariance of Euler's chain with one step a row, start included, given all data."""
+def smoothed(theta, substeps=1):
+    """Mean and covariance of Euler's chain at the times of the data, with so many steps a row, given all data."""
     k, mean, volatility, scale = theta
-    factor, size = 1 - 0.5 * k, len(TIMES)
+    step, size = 0.5 / substeps, len(TIMES) * substeps
+    factor, rows = 1 - step * k, np.arange(substeps - 1, size, substeps)
     # x = first + root e, with independent noise e of each step.
-    root = volatility * np.sqrt(0.5) * np.tril(factor ** np.maximum(np.subtract.outer(range(size), range(size)), 0))
-    prior, covariance = mean + (3.0 - mean) * factor ** np.arange(1, size + 1), root @ root.T
+    root = volatility * np.sqrt(step) * np.tril(factor ** np.maximum(np.subtract.outer(range(size), range(size)), 0))
+    prior, covariance = mean + (3.0 - mean) * factor ** (rows + 1), (root @ root.T)[np.ix_(rows, rows)]
     seen = np.isfinite(VALUES)
     gain = covariance[:, seen] @ np.linalg.inv(covariance[np.ix_(seen, seen)] + scale**2 * np.eye(seen.sum()))
     return prior + gain @ (VALUES - prior)[seen], covariance - gain @ covariance[seen]
@@ -67,7 +68,7 @@ def test_smoothed_particles_and_paths_of_a_linear_system():
     apart = paths[..., 1:] - mean
     products = (apart[..., 0] * apart[..., 1]).mean(axis=1)
     assert abs(products.mean() - covariance[0, 1]) < 4 * products.std(ddof=1) / np.sqrt(REPEATS)
-    with pytest.raises(ArgumentError, match="are for `ParticleFilter`"):
+    with pytest.raises(ArgumentError, match="give both `paths` and `key`"):
         states(wandering(KalmanFilter()), THETA, paths=3)
     with pytest.raises(ArgumentError, match='`given` must be "all"'):
         states(problem, THETA, given="past", paths=3)

@@ -7,9 +7,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
-from jaxtyping import Array, PyTree
+from jaxtyping import Array, PRNGKeyArray, PyTree
 
+from ..._errors import ArgumentError
 from ..._types import Time
+from ...core import BrownianTree, StochasticSystem, brownian_shape, brownian_tree
 from ..batching._mesh import alike_arrays
 from ..batching._paired import paired_at_rest
 from ..task._scales import settled
@@ -51,6 +53,7 @@ class Posed(NamedTuple):
 def pose(task: Task, options: Options, length: Array | None = None) -> Posed:
     """Assemble the operands and the plan of a solve; arguments as in `integrate_adaptive`."""
     # Over a mesh all that a member is traced with has to vary alike, else casts between the two become part of its programs.
+    key = task.key
     task, length = alike_arrays((task._replace(key=None), length))
     times, dtype = task.times, task.times.dtype
     task = settled(task)
@@ -59,7 +62,9 @@ def pose(task: Task, options: Options, length: Array | None = None) -> Posed:
     now = jax.lax.stop_gradient(times[0])
     bounded = isinstance(task.step, Courant)
     between = times.shape[-1] > 2 or task.events is not None
-    traced = trace_member(task.system, task.y0, task.inputs, task.solver, now, task.events, bounded, between)
+    traced = trace_member(
+        task.system, task.y0, task.inputs, task.solver, now, task.events, bounded, between, tree_of(task, key)
+    )
     member, ops, fixed, unravel = traced
     if not bounded:
         numerics[-1] = jnp.broadcast_to(numerics[-1], member.ops[0].shape)  # an absolute tolerance for each state
@@ -73,6 +78,18 @@ def pose(task: Task, options: Options, length: Array | None = None) -> Posed:
         room=0 if task.events is None else options.room or task.events.room,
     )
     return Posed(member, ops, fixed, times, plan, unravel)
+
+
+def tree_of(task: Task, key: PRNGKeyArray | None) -> BrownianTree | None:
+    """The Brownian path of a stochastic system over the times of its task; None for others."""
+    if not isinstance(task.system, StochasticSystem):
+        return None
+    if key is None:
+        raise ArgumentError(
+            f"`{type(task.system).__name__}` is stochastic, so argument `key` must be a random key, such as `jax.random.key(0)`."
+        )
+    shape = brownian_shape(task.system, task.times[0], jax.eval_shape(lambda y: y, task.y0), task.inputs)
+    return brownian_tree(shape, key, jax.lax.stop_gradient(task.times))
 
 
 def moved_in_time(member: Member, sign: float, t: Time, y: Array, ops: PyTree, fixed: PyTree) -> Array:

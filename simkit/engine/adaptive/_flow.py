@@ -120,11 +120,12 @@ def lane_flow(
         functions["marks"] = member.happenings.marks, (t, y)
     if member.multistep:
         functions["again"] = functools.partial(_again, member, exact), ()
-    # The equations of a method of several steps are solved in loops, which components do not pass.
-    wanted = strict or ((lanes > 1 or SCALARS) and not member.multistep)
+    # The equations of a method of several steps are solved in loops, which components do not pass; nor do Brownian trees.
+    loops = member.multistep or member.noisy
+    wanted = strict or ((lanes > 1 or SCALARS) and not loops)
     traced: dict[str, _Traced] = {}
     keyed = any(jnp.issubdtype(x.dtype, jax.dtypes.extended) for x in (*member.ops, *member.fixed))
-    small = wanted and y.size <= MOST_COMPONENTS and not keyed
+    small = wanted and y.size <= MOST_COMPONENTS and not (keyed or member.noisy)
     if small:
         like = lambda x: jnp.zeros(x.shape, x.dtype) + zero.astype(x.dtype)
         examples = {name: jax.tree.map(like, (list(member.ops), fixed, *rest)) for name, (_, rest) in functions.items()}

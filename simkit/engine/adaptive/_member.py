@@ -13,7 +13,7 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, PyTree
 
 from ..._types import Inputs, State, Time
-from ...core import ConstrainedSystem, NamedEvents, SystemTerm, at_time, jump_times, stop_times
+from ...core import BrownianTree, ConstrainedSystem, NamedEvents, SystemTerm, at_time, jump_times, stop_times
 from ...linear import calls_library
 from ...solvers import Memory, Step, Stepper, consistent, slope_of
 from ._happening import EventFunctions, Happenings, trace_happenings
@@ -46,6 +46,7 @@ class Member:
     memory: Any  # shapes
     dense: Any
     time: Any  # type of times
+    noisy: bool = False  # whether steps read a Brownian path
     happenings: Happenings | None = None  # of its events
     longest: Program | None = None  # t, y -> the step of Courant number 1, where that rules
     resumed: Program | None = None  # t, y -> the state on which a constrained member goes on where an input has jumped
@@ -97,8 +98,8 @@ class _Parts:
 
     def rebuilt(self, ops: Sequence[Any], fixed: Sequence[Any]) -> tuple[SystemTerm, Stepper]:
         """The term and the solver."""
-        system, inputs, solver, _ = self.filled(ops, fixed)
-        return SystemTerm(system, inputs, apart=True), solver
+        system, inputs, solver, _, path = self.filled(ops, fixed)
+        return SystemTerm(system, inputs, path, apart=True), solver
 
 
 def trace_member(
@@ -110,13 +111,15 @@ def trace_member(
     events: NamedEvents | None = None,
     bounded: bool = False,
     between: bool = False,
+    path: BrownianTree | None = None,
 ) -> tuple[Member, list[Any], list[Any], Callable[[Array], Any]]:
     """The member's programs, its operands (the flat state first), its other numbers, and the way back to the state's form.
 
-    With `between` the error of a step includes that of its dense output.
+    With `between` the error of a step includes that of its dense output. Steps that read a `path` end at its save times, since
+    between the ends of a step nothing is known of it.
     """
     flat, unravel = ravel_pytree(state)
-    parts = _Parts((system, inputs, solver, events))
+    parts = _Parts((system, inputs, solver, events, path))
     ledger = Ledger([flat, *parts.of("ops")], parts.of("fixed"))
     filled, rebuilt = parts.filled, parts.rebuilt
 
@@ -140,11 +143,11 @@ def trace_member(
     def polynomial(ops: PyTree, fixed: PyTree, dense: PyTree) -> Any:
         return tuple(ravel_pytree(q)[0] for q in solver.polynomial(dense))
 
-    def times_of(find: Callable[[Inputs], Any]) -> Callable[..., Any]:
-        return lambda ops, fixed: _times(find(rebuilt(ops, fixed)[0].inputs), t.dtype)
+    def times_of(find: Callable[[Any], Any]) -> Callable[..., Any]:
+        return lambda ops, fixed: _times(find(rebuilt(ops, fixed)[0]), t.dtype)
 
     def of_events(ops: PyTree, fixed: PyTree) -> Any:
-        system, inputs, _, events = filled(ops, fixed)
+        system, inputs, _, events, _ = filled(ops, fixed)
         return system, inputs, events
 
     def longest(ops: PyTree, fixed: PyTree, t: Time, y: State) -> Any:
@@ -161,7 +164,8 @@ def trace_member(
         memory = memory._replace(tolerances=(t, jnp.broadcast_to(t, flat.shape)))
     step = Program(advance, (t, t, flat, memory), ledger)
     dense = jax.tree.unflatten(step.out, step.shapes)[2]
-    jump, stop = Program(times_of(jump_times), (), ledger), Program(times_of(stop_times), (), ledger)
+    jump = Program(times_of(lambda term: jump_times(term.inputs)), (), ledger)
+    stop = Program(times_of(_stops), (), ledger)
     increments = Program(polynomial, (dense,), ledger)
     slope = Program(field, (t, flat), ledger)
     bound = Program(longest, (t, flat), ledger) if bounded else None
@@ -185,6 +189,7 @@ def trace_member(
         time=t.dtype,
         jump_count=jump.shapes[0].shape[0],
         stop_count=stop.shapes[0].shape[0],
+        noisy=path is not None,
         happenings=happenings,
         longest=bound,
         resumed=resumed,
@@ -200,6 +205,15 @@ def _shape(x: Array) -> jax.ShapeDtypeStruct:
 
 def _times(found: Array | None, dtype: DTypeLike) -> Array:
     return jnp.zeros(0, dtype) if found is None else found.astype(dtype)
+
+
+def _stops(term: SystemTerm) -> Array | None:
+    """The times at which steps end: those of the inputs, and save times where a Brownian path is read."""
+    found = stop_times(term.inputs)
+    if term.path is None:
+        return found
+    inside = term.path.times[1:-1]
+    return inside if found is None else jnp.concatenate([found.astype(inside.dtype), inside])
 
 
 def _error(step: Step, between: bool) -> Array:

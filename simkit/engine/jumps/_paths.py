@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from ...core import JumpSystem, KnownProducts, Status, at_time, flat_propensities, jump_matrix
+from ...core import JumpSystem, KnownProducts, Status, at_time, flat_propensities, jump_matrix, thinned
 from ...solvers import TauLeaping
 from ..task._task import Frame, framed
 from ._leaps import Leap, Leaps
@@ -31,6 +31,9 @@ VECTORS = 64
 
 FEW = 32
 """Reactions up to which sums and changes are written out, one operation each: of more the programs would be long to compile."""
+
+ROUNDING = 64
+"""Units of rounding by which the sum of propensities may be larger than its bound."""
 
 IDLE, GOING, ARRIVED = 0, 1, 2
 
@@ -137,7 +140,8 @@ class _Program:
         leaps = isinstance(frame.options, TauLeaping)
         self.wide = leaps or self.count > FEW
         self.adjusts = type(first.system).adjusted is not JumpSystem.adjusted
-        few = not self.wide or leaps or self.adjusts
+        self.thins = thinned(first.system)
+        few = not self.wide or leaps or self.adjusts or self.thins
         known = None if few or not isinstance(first.system, KnownProducts) else first.system
         # Where most propensities are no products, all are computed anew.
         if known is not None and 2 * sum(c < 0 for c in known.products().coefficients) > self.count:
@@ -249,6 +253,16 @@ class _Program:
             return (bits.astype(self.dtype) + 0.5) * 2.0**-32
         return ((bits >> 9).astype(self.dtype) + 0.5) * 2.0**-23
 
+    def bounded(self, held: list[Array], lanes: Lanes) -> Array:
+        """The bound of the sum of all propensities up to the next stop; NaN for what is none."""
+
+        def one(p: Posed, time: Array, stop: Array, y: Any) -> Array:
+            found = p.system.bound(time, stop, self.state(y), at_time(p.inputs, time))
+            return jnp.asarray(found).astype(self.dtype).reshape(())
+
+        found = self.over_lanes(one, held, lanes.time, lanes.stop, lanes.y)
+        return jnp.where(found >= 0, found, jnp.nan)
+
     def weighed(self, held: list[Array], lanes: Lanes) -> tuple[Lanes, Any, Array]:
         """The sums of propensities from which a reaction is chosen, and the sum of all."""
 
@@ -269,11 +283,21 @@ class _Program:
         """The next jump of each lane, or its stop where that comes first."""
         if self.leaps:
             return self.leapt(self.leaps, held, lanes, bits)
-        lanes, passed, total = self.weighed(held, lanes)
         first, second = self.uniform(bits[0]), self.uniform(bits[1])
-        time = lanes.time - jnp.log(first) / total
-        going, bad = lanes.state == GOING, jnp.isnan(total)
-        jumped = going & (time < lanes.stop)
+        beyond, stuck = jnp.zeros_like(lanes.state, bool), lanes.time
+        if self.thins:
+            total = self.bounded(held, lanes)
+            time = lanes.time - jnp.log(first) / total
+            # Beyond the stop the bound does not hold, and nothing happens.
+            stuck = jnp.minimum(time, lanes.stop)
+            _, passed, reached = self.weighed(held, lanes._replace(time=stuck))
+            beyond = reached > total * (1 + ROUNDING * float(jnp.finfo(self.dtype).eps))
+            total = jnp.where(jnp.isnan(reached), jnp.nan, total)
+        else:
+            lanes, passed, total = self.weighed(held, lanes)
+            time = lanes.time - jnp.log(first) / total
+        going, bad = lanes.state == GOING, jnp.isnan(total) | beyond
+        jumped = going & (time < lanes.stop) & ~bad
         arrived = going & ~jumped & ~bad
         target = second * total
         if self.sparse:
@@ -281,8 +305,9 @@ class _Program:
         else:
             y = self.moved(jnp.where(jumped, self.number_passed(passed, target), self.count), lanes.y)
         state = jnp.where(arrived | (going & bad), ARRIVED, lanes.state).astype(jnp.int32)
-        status = jnp.where(going & bad, int(Status.NEGATIVE_PROPENSITY), lanes.status).astype(jnp.int32)
-        time = jnp.where(jumped, time, jnp.where(arrived, lanes.stop, lanes.time))
+        why = jnp.where(beyond, int(Status.BOUND_PASSED), int(Status.NEGATIVE_PROPENSITY))
+        status = jnp.where(going & bad, why, lanes.status).astype(jnp.int32)
+        time = jnp.where(jumped, time, jnp.where(arrived, lanes.stop, jnp.where(going & bad, stuck, lanes.time)))
         if self.adjusts:
             y = self.adjusted(held, lanes, time, y)
         return lanes._replace(time=time, y=y, state=state, jumps=lanes.jumps + jumped.astype(jnp.int32), status=status)

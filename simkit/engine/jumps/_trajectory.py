@@ -26,6 +26,7 @@ from ...core import (
     reaction_names,
     reads_time,
     started,
+    thinned,
     traced,
 )
 from ...solvers import TauLeaping
@@ -101,13 +102,13 @@ def review_jumps(task: Task) -> None:
     """
     system: Any = task.system
     kind, y0 = type(system).__name__, started(task.y0)
-    matrix = jump_matrix(system, y0)
+    matrix, thins = jump_matrix(system, y0), thinned(system)
     for signal in jax.tree.leaves(task.inputs, is_leaf=callable):
-        if callable(signal) and not isinstance(signal, STEADY):
+        if callable(signal) and not isinstance(signal, STEADY) and not thins:
             raise ArgumentError(
                 f"The inputs of the jump process `{kind}` must be constant piece by piece (`Constant`, `PiecewiseConstant` or "
                 f"`Pulses`), but one is a {type(signal).__name__}: its propensities would change between two jumps. "
-                "Take a staircase."
+                "Take a staircase, or write `bound` of the system."
             )
     values = at_time(task.inputs, task.times[0])
     shape = jax.eval_shape(lambda y: flat_propensities(system, task.times[0], y, values), y0).shape
@@ -115,10 +116,16 @@ def review_jumps(task: Task) -> None:
         raise ArgumentError(
             f"`propensities` of `{kind}` must give the {matrix.shape[0]} rates of the reactions of `jumps`, but gives {shape[0]}."
         )
-    if reads_time(lambda t: flat_propensities(system, t, y0, values), task.times[0]):
+    if thins and isinstance(task.solver, TauLeaping):
+        raise ArgumentError(
+            f"`TauLeaping` takes propensities to stay what they are in a leap, but those of `{kind}`, which has a `bound`, change "
+            "with time. Take `DirectMethod()`."
+        )
+    if not thins and reads_time(lambda t: flat_propensities(system, t, y0, values), task.times[0]):
         raise ArgumentError(
             f"The propensities of the jump process `{kind}` must depend on time through inputs alone, but they read the time "
-            "itself: an exact path would need a bound of them. Make the dependence an input that is constant piece by piece."
+            "itself: an exact path needs a bound of them. Write `bound` of the system, or make the dependence an input that is "
+            "constant piece by piece."
         )
     if isinstance(task.solver, TauLeaping) and _adjusts(system, task.times[0], y0, values):
         raise ArgumentError(

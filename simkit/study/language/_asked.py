@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..._errors import check_known
-from ...fitting import LBFGS, SAEM, GaussNewton, Marginal
+from ...fitting import LBFGS, SAEM, EnsembleKalmanInversion, GaussNewton, IteratedFiltering, Marginal
 from ...infer import (
     ABCSMC,
     MCLMC,
@@ -15,6 +15,8 @@ from ...infer import (
     NeuralLikelihood,
     NeuralPosterior,
     ParallelTempering,
+    ParticleGibbs,
+    ParticleMetropolis,
     TemperedSMC,
     Variational,
 )
@@ -23,7 +25,21 @@ from ._keys import TIMES, Key, Table
 from ._section import Section, at_place
 from ._sweep import read_times
 
-FIT_METHODS: Mapping[str, Any] = {"gauss_newton": GaussNewton, "lbfgs": LBFGS, "marginal": Marginal, "saem": SAEM}
+FIT_METHODS: Mapping[str, Any] = {
+    "gauss_newton": GaussNewton,
+    "lbfgs": LBFGS,
+    "marginal": Marginal,
+    "saem": SAEM,
+    "iterated_filtering": IteratedFiltering,
+    "ensemble_inversion": EnsembleKalmanInversion,
+}
+METHOD_KEYS: Mapping[str, tuple[str, ...]] = {
+    "iterated_filtering": ("iterations", "perturbation", "cooling", "repeats"),
+    "ensemble_inversion": ("members", "max_steps"),
+}
+"""Keys of [fit] that are arguments of one method."""
+ALL_AT_ONCE = ("screen", "evolve", "horizons")
+"""Keys of [fit] for methods that descend, which those of `METHOD_KEYS` do not take."""
 SAMPLE_METHODS: Mapping[str, Any] = {
     "nuts": NUTS,
     "ensemble": EnsembleSampler,
@@ -36,6 +52,8 @@ SAMPLE_METHODS: Mapping[str, Any] = {
     "abc": ABCSMC,
     "neural_posterior": NeuralPosterior,
     "neural_likelihood": NeuralLikelihood,
+    "particle_metropolis": ParticleMetropolis,
+    "particle_gibbs": ParticleGibbs,
 }
 
 
@@ -57,6 +75,12 @@ FIT = Table(
             "count", "parts of each experiment that are simulated on their own at first (multiple shooting)"
         ),
         "horizons": Key("numbers", "fractions of the data that are fitted one after the other; the last is 1.0"),
+        "iterations": Key("count", "of iterated_filtering: passes over all data; 100 without it"),
+        "perturbation": Key("number", "of iterated_filtering: the standard deviation of a step"),
+        "cooling": Key("number", "of iterated_filtering: what is left of it after 50 passes"),
+        "repeats": Key("count", "of iterated_filtering: fresh filters at the end", least=2),
+        "members": Key("count", "of ensemble_inversion: members of the ensemble; 100 without it", least=3),
+        "max_steps": Key("count", "of ensemble_inversion: the most steps"),
     },
 )
 SAMPLE = Table(
@@ -96,7 +120,31 @@ def read_fit(section: Section) -> dict[str, Any]:
             )
         asked["horizons"] = tuple(horizons)
     section.finish("horizons")
+    method = asked.get("method")
+    for name, keys in METHOD_KEYS.items():
+        for key in keys:
+            if key in asked and name != method:
+                raise section.error(key, f'goes with `method = "{name}"`, but the method is another.')
+    for key in (*ALL_AT_ONCE, *(("starts",) if method == "ensemble_inversion" else ())):
+        if key in asked and method in METHOD_KEYS:
+            raise section.error(key, f'does not go with `method = "{method}"`, which takes all data at once.')
+    with at_place(section.where()):
+        fit_method(asked)
     return asked
+
+
+def fit_method(asked: Mapping[str, Any]) -> Any:
+    """The method of [fit] with its own arguments; None for the default of the problem."""
+    name = asked.get("method")
+    if name is None:
+        return None
+    return FIT_METHODS[name](**{key: asked[key] for key in METHOD_KEYS.get(name, ()) if key in asked})
+
+
+def fit_arguments(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of `fit` in [fit] beside its method."""
+    own = {"method", *METHOD_KEYS.get(asked.get("method", ""), ())}
+    return {key: value for key, value in asked.items() if key not in own}
 
 
 def read_sample(section: Section) -> dict[str, Any]:

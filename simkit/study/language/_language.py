@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ._asked import FIT, PREDICT, SAMPLE
+from ._filtered import FILTER
 from ._keys import TIMES, Key, Table
 from ._names import BUILDERS, DYNAMICS, NOISES, READERS, SOLVERS, SPACES, SYSTEMS
 from ._profiled import PROFILE
@@ -268,6 +269,7 @@ LANGUAGE: Mapping[str, Table] = {
     "experiments": Table("data sets by name", {}, Key("a table", "", table=EXPERIMENT)),
     "dosing": DOSING,
     "events": EVENT,
+    "filter": FILTER,
     "fit": FIT,
     "profile": PROFILE,
     "sample": SAMPLE,

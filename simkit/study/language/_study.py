@@ -16,13 +16,14 @@ from ...core import Event, System
 from ...fluids import SpectralSystem
 from ...io import Provenance, read_text
 from ...md import Particles
-from ...problem import AbstractNoise, Experiment, Free, Individual, Problem
+from ...problem import AbstractLikelihood, AbstractNoise, Experiment, Free, Individual, Problem
 from ...stores import MOST_STUDY, Gate, input_bytes
 from ._asked import check_groups, read_fit, read_predict, read_sample
 from ._data import DATA_KEYS, read_data
 from ._doses import Dosing, read_own_doses, with_doses
 from ._equations import check_start, read_equations
 from ._events import check_events_table, input_names, last_time, read_events, with_events
+from ._filtered import check_filtered, read_filter
 from ._formula import Known
 from ._grids import read_on_grid
 from ._language import HEADING, LANGUAGE
@@ -61,6 +62,7 @@ class Study:
         without any is not made.
     - `given`: the problem itself, where the study is one of PEtab.
     - `events`: those of [[events]] by name; experiments with doses have theirs before them.
+    - `likelihood`: the filter of [filter], for a stochastic system.
     - `sources`: the texts of the Python files that `load_models` has imported for it, by name.
 
     ```python
@@ -97,6 +99,7 @@ class Study:
     given: Problem | None = None
     events: Mapping[str, Event] = dataclasses.field(default_factory=dict)
     sources: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    likelihood: AbstractLikelihood | None = None
 
     @property
     def sha256(self) -> str:
@@ -151,6 +154,7 @@ class Study:
                 set=self.set,
                 solver=self.solve["solver"],
                 step=self.solve["step"],
+                likelihood=self.likelihood,
             )
 
     def __repr__(self) -> str:
@@ -255,10 +259,14 @@ def study_from_text(
     known = Known.of(system, base, input_names(inputs, experiments))
     events = read_events(happening, known, last_time([*asked, *(e.times for e in experiments)]))
     with_events(experiments, events, happening)
+    fit = read_fit(sections["fit"])
+    likelihood = read_filter(sections["filter"], "filter" in table, heading["seed"])
+    check_filtered(name, table, likelihood, fit)
     return Study(
         name=name,
         text=text,
         files=files.texts,
+        likelihood=likelihood,
         model=model,
         events=events,
         system=system,
@@ -271,7 +279,7 @@ def study_from_text(
         experiments=tuple(experiments),
         simulate=simulate,
         averages=read_averages(sections["averages"], system, files),
-        fit=read_fit(sections["fit"]),
+        fit=fit,
         profile=read_profile(sections["profile"], "profile" in table),
         sample=read_sample(sections["sample"]),
         predict=predict,
@@ -348,9 +356,8 @@ def petab_study(
     """A PEtab problem as a study: its files say what is fitted, and all verbs have their defaults."""
     read = read_petab(path, texts, allow_outside)
     name = Path(path).name
-    rest: dict[str, Any] = {
-        key: {} for key in TABLES if key not in ("study", "system", "y0", "inputs", "experiments", "dosing", "events")
-    }
+    own = ("study", "system", "y0", "inputs", "experiments", "dosing", "events", "filter")
+    rest: dict[str, Any] = {key: {} for key in TABLES if key not in own}
     # As is usual there; growing horizons gained nothing on such models.
     rest["fit"] = {"starts": 20, "horizons": (1.0,), "screen": 3}
     rest["profile"] = {"level": 0.95} if len(read.problem.names) <= MOST_PROFILES else {}

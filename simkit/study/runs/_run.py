@@ -15,14 +15,23 @@ from ..._errors import ArgumentError, SimulationError, StudyError, TimeUpError
 from ..._progress import Say as Show
 from ...core import DelayedSystem, Trajectory
 from ...engine import simulate
-from ...fitting import SAEM, FitResult, Profiles, fit, profile
-from ...infer import CUTTABLE, FROM_PRIORS, LIKELIHOOD_FREE, Posterior, Prediction, predict, sample
+from ...fitting import SAEM, EnsembleKalmanInversion, FitResult, Profiles, fit, profile
+from ...infer import (
+    CUTTABLE,
+    FROM_PRIORS,
+    LIKELIHOOD_FREE,
+    Posterior,
+    Prediction,
+    members_as_draws,
+    predict,
+    sample,
+)
 from ...inspect import locate
 from ...io import provenance, save
 from ...md import Averages
 from ...problem import Problem
 from ...recordings import record
-from ..language._asked import FIT_METHODS, SAMPLE_METHODS
+from ..language._asked import SAMPLE_METHODS, fit_arguments, fit_method
 from ..language._study import Study
 from ._aside import REPORT, RESULT, check_folder, identity, make_room
 
@@ -107,11 +116,12 @@ def compute(
             say(f"{phase:<8} {_announce(study, phase)} ...")
             with Clock(found, phase):
                 parts = None if store is None else store / phase
+                # An inversion is one piece of work, whichever of both phases is asked for.
+                whole = isinstance(fit_method(study.fit), EnsembleKalmanInversion) and phase == "sample"
+                own = jax.random.fold_in(key, 0 if whole else index)
                 progress = None if say is not silent else False
                 try:
-                    text = step(
-                        Work(study, problem, found, jax.random.fold_in(key, index), progress, parts, budget.left)
-                    )
+                    text = step(Work(study, problem, found, own, progress, parts, budget.left))
                 except TimeUpError as error:
                     found.cut = str(error)
                     break
@@ -283,6 +293,8 @@ def check_times(study: Study, problem: Problem) -> None:
 
 
 def _announce(study: Study, phase: str) -> str:
+    if study.fit.get("method") == "ensemble_inversion" and phase in ("fit", "sample"):
+        return "by an ensemble"
     if phase == "fit":
         return f"from {study.fit.get('starts', 16)} starts"
     if phase == "sample":
@@ -294,10 +306,9 @@ def _announce(study: Study, phase: str) -> str:
 
 
 def _fit(work: Work) -> str:
-    asked = {name: value for name, value in work.study.fit.items() if name != "method"}
-    method = (
-        FIT_METHODS[work.study.fit["method"]]() if "method" in work.study.fit else None
-    )  # else the default of the problem
+    method, asked = fit_method(work.study.fit), fit_arguments(work.study.fit)
+    if isinstance(method, EnsembleKalmanInversion):
+        return _inverted(work, method)
     # It has one start, whose parts are not kept.
     kept: dict[str, Any] = {} if isinstance(method, SAEM) else {"store": work.store, "within": work.left}
     work.found.fit = fit(work.problem, key=work.key, method=method, progress=work.progress, **kept, **asked)
@@ -306,7 +317,17 @@ def _fit(work: Work) -> str:
     return f"{agree}, log likelihood {float(work.found.fit.log_likelihood):.4g}"
 
 
+def _inverted(work: Work, method: EnsembleKalmanInversion) -> str:
+    """The members of an ensemble, as draws of the posterior; nothing where an earlier phase has them."""
+    if work.found.posterior is None:
+        ensemble = fit(work.problem, key=work.key, method=method, progress=work.progress)
+        work.found.posterior = members_as_draws(work.problem, ensemble)
+    return f"{work.found.posterior.draws.shape[1]} members went from the priors to the posterior"
+
+
 def _sample(work: Work) -> str:
+    if isinstance(inversion := fit_method(work.study.fit), EnsembleKalmanInversion):
+        return _inverted(work, inversion)
     asked = {name: value for name, value in work.study.sample.items() if name != "method"}
     method = SAMPLE_METHODS[work.study.sample.get("method", "nuts")]()
     # Methods that begin from the priors, or learn from them, take neither.
