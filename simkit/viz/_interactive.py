@@ -50,7 +50,8 @@ def _spec(figure: Figure) -> dict[str, Any]:
     """Traces and layout of all panels, each where it stands in the figure."""
     with matplotlib.rc_context(style_for(figure)):
         figure.draw_without_rendering()
-        bars = {id(image.colorbar.ax): image for a in figure.axes for image in a.images if image.colorbar is not None}
+        colored: Any = [part for a in figure.axes for part in (*a.images, *a.collections)]
+        bars = {id(part.colorbar.ax): part for part in colored if getattr(part, "colorbar", None) is not None}
         panels = [axes for axes in figure.axes if axes.get_visible() and id(axes) not in bars]
         if others := sorted({axes.name for axes in panels} - {"rectilinear"}):
             raise ArgumentError(

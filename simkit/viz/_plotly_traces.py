@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.collections import Collection, LineCollection, PathCollection, PolyCollection
+from matplotlib.collections import Collection, LineCollection, PathCollection, PolyCollection, QuadMesh
 from matplotlib.colors import to_rgba
 from matplotlib.contour import ContourSet
 from matplotlib.image import AxesImage
@@ -42,31 +42,33 @@ def rgba(shade: Any, alpha: float | None = None) -> str:
 def parts_of(axes: Axes) -> Parts:
     """All artists of a panel that are visible, in the order in which they are drawn."""
     parts = Parts([], [], [])
-    bars = {id(bar) for container in axes.containers for bar in container if isinstance(bar, Rectangle)}
+    bars = {id(bar): container for container in axes.containers for bar in container if isinstance(bar, Rectangle)}
     artists = [*axes.collections, *axes.patches, *axes.lines, *axes.images]
     for artist in sorted((a for a in artists if a.get_visible()), key=lambda a: a.get_zorder()):
         before = len(parts.traces)
         try:
-            known = _add(parts, axes, artist, id(artist) in bars)
+            known = _add(parts, axes, artist, bars.get(id(artist)))
         except (TypeError, ValueError):  # an artist of a known class that holds what it seldom does, such as texts
             known = False
         if not known:
             parts.left.append(type(artist).__name__)
-        label = str(artist.get_label())
+        label = str(bars.get(id(artist), artist).get_label())
         for trace in parts.traces[before:]:
             trace["name"] = trace["meta"] = "" if label.startswith("_") else label
     return parts
 
 
-def _add(parts: Parts, axes: Axes, artist: Artist, bar: bool) -> bool:
-    """Translate one artist; False where there is no translation."""
+def _add(parts: Parts, axes: Axes, artist: Artist, bars: Any) -> bool:
+    """Translate one artist, which may be among `bars`, a container of them; False where there is no translation."""
     if isinstance(artist, Line2D):
         return _line(parts, axes, artist)
     if isinstance(artist, AxesImage):
         parts.traces.append(_image(artist))
         return True
+    if isinstance(artist, QuadMesh):
+        return _mesh(parts, artist)
     if isinstance(artist, Patch):
-        return _patch(parts, axes, artist, bar)
+        return _patch(parts, axes, artist, bars)
     if isinstance(artist, ContourSet):
         return _contours(parts, artist)
     if isinstance(artist, PathCollection):
@@ -151,7 +153,7 @@ def _across(axes: Axes, transform: Any) -> str:
     return "y" if transform == axes.get_xaxis_transform(which="grid") else ""
 
 
-def _patch(parts: Parts, axes: Axes, patch: Patch, bar: bool) -> bool:
+def _patch(parts: Parts, axes: Axes, patch: Patch, bars: Any) -> bool:
     fill = rgba(patch.get_facecolor()) if patch.get_fill() else "rgba(0,0,0,0)"
     stroke = {"color": rgba(patch.get_edgecolor()), "width": POINT * patch.get_linewidth()}
     if isinstance(patch, StepPatch):
@@ -171,12 +173,17 @@ def _patch(parts: Parts, axes: Axes, patch: Patch, bar: bool) -> bool:
     if not isinstance(patch, Rectangle):
         return False
     (x, y), width, height = patch.get_xy(), patch.get_width(), patch.get_height()
-    if bar:
+    if bars is not None:
+        way = "h" if bars.orientation == "horizontal" else "v"
         last = parts.traces[-1] if parts.traces and parts.traces[-1]["type"] == "bar" else None
-        if last is None or last["marker"]["color"] != fill:
+        if last is None or (last["marker"]["color"], last["orientation"]) != (fill, way):
             last = {"type": "bar", "x": [], "y": [], "width": [], "base": [], "marker": {"color": fill, "line": stroke}}
-            parts.traces.append(last)
-        for key, value in {"x": x + width / 2, "y": height, "width": width, "base": y}.items():
+            parts.traces.append(last | {"orientation": way})
+            last = parts.traces[-1]
+        flat = {"x": width, "y": y + height / 2, "width": height, "base": x}
+        for key, value in (
+            flat if way == "h" else {"x": x + width / 2, "y": height, "width": width, "base": y}
+        ).items():
             last[key].append(float(value))
         return True
     shape = {"type": "rect", "fillcolor": fill, "line": {"width": 0}, "layer": "below", "x0": x, "y0": y}
@@ -241,18 +248,33 @@ def _image(image: AxesImage) -> dict[str, Any]:
     if image.origin == "upper":  # the first row stands at the top
         bottom, top = top, bottom
     steps = {"dx": (right - left) / columns, "dy": (top - bottom) / rows}
-    low, high = (float(end) for end in image.get_clim())
-    shades = [[k / 32, rgba(image.get_cmap()(k / 32))] for k in range(33)]
-    trace = {
-        "type": "heatmap",
-        "z": values,
-        "zmin": low,
-        "zmax": high,
-        "colorscale": shades,
-        "showscale": False,
+    return _heat(image, values) | {
         **steps,
+        "x0": left + steps["dx"] / 2,
+        "y0": bottom + steps["dy"] / 2,
     }
-    return trace | {"x0": left + steps["dx"] / 2, "y0": bottom + steps["dy"] / 2}
+
+
+def _mesh(parts: Parts, mesh: QuadMesh) -> bool:
+    """Cells whose sides are lines along the axes, by the ends of their rows and columns."""
+    corners: Any = mesh.get_coordinates()
+    x, y = corners[0, :, 0], corners[:, 0, 1]
+    values: Any = mesh.get_array()
+    straight = np.array_equal(corners[..., 0], np.broadcast_to(x, corners.shape[:2]))
+    straight &= np.array_equal(corners[..., 1], np.broadcast_to(y[:, None], corners.shape[:2]))
+    if not straight or np.size(values) != (len(x) - 1) * (len(y) - 1):
+        return False
+    values = np.ma.filled(np.ma.asarray(values, float), np.nan).reshape(len(y) - 1, len(x) - 1)
+    parts.traces.append(_heat(mesh, values) | {"x": np.asarray(x, float), "y": np.asarray(y, float)})
+    return True
+
+
+def _heat(shown: Any, values: np.ndarray) -> dict[str, Any]:
+    """Numbers and the scale of their colours, without the place."""
+    low, high = (float(end) for end in shown.get_clim())
+    shades = [[k / 32, rgba(shown.get_cmap()(k / 32))] for k in range(33)]
+    scale = {"zmin": low, "zmax": high, "colorscale": shades, "showscale": False}
+    return {"type": "heatmap", "z": values, **scale}
 
 
 def every_text(axes: Axes) -> Iterator[tuple[float, float, str, str, str]]:

@@ -104,3 +104,14 @@ def test_dark_figures_stay_dark():
         live = viz.interactive(FIGURES["trajectory"]())
     assert live.layout.paper_bgcolor == "rgba(19,20,22,1)"
     assert re.match(r"rgba\(224,224,224", live.layout.font.color)
+
+
+def test_bars_lie_as_in_the_picture_and_cells_have_their_sides():
+    live = viz.interactive(FIGURES["sensitivity"]())
+    bars = {trace.name: trace for trace in live.data if trace.type == "bar"}
+    assert [bars[name].orientation for name in ("alone", "with interactions")] == ["h", "h"]
+    np.testing.assert_allclose(bars["alone"].x, [0.6, 0.25, 0.1])
+    np.testing.assert_allclose(bars["alone"].y, np.arange(3) - 0.2)
+    (heat,) = (trace for trace in viz.interactive(FIGURES["map"]()).data if trace.type == "heatmap")
+    assert (len(heat.y), len(heat.x)) == (heat.z.shape[0] + 1, heat.z.shape[1] + 1)
+    assert heat.showscale
