@@ -52,7 +52,8 @@ def parts_of(axes: Axes) -> Parts:
             known = False
         if not known:
             parts.left.append(type(artist).__name__)
-        label = str(bars.get(id(artist), artist).get_label())
+        labelled: Any = bars.get(id(artist), artist)
+        label = str(labelled.get_label())
         for trace in parts.traces[before:]:
             trace["name"] = trace["meta"] = "" if label.startswith("_") else label
     return parts
