@@ -124,6 +124,11 @@ def check_progress(progress: object) -> None:
 
     **Raises:** an `ArgumentError`.
     """
+    if isinstance(progress, type):
+        raise ArgumentError(
+            f"Argument `progress` must be True, False or a function of a line, but it is {shown(progress)}. Make one: "
+            f"`{class_name(progress)}()`."
+        )
     if not isinstance(progress, bool) and progress is not None and not callable(progress):
         raise ArgumentError(
             f"Argument `progress` must be True, False or a function of a line, but it is {shown(progress)}."

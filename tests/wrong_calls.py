@@ -450,6 +450,51 @@ ROWS = {
         "`check` must be a predictive check",
     ),
     "live figure every text": (lambda: simkit.viz.LiveFigure(every="1 s"), "`every` must be a number of seconds"),
+    "live figure in a number": (lambda: simkit.viz.LiveFigure(3), "`file` must be the name of a file"),
+    "progress by a class": (
+        lambda: simkit.fit(P, starts=1, key=KEY, progress=simkit.viz.LiveFigure),
+        r"Make one: `simkit.viz.LiveFigure\(\)`",
+    ),
+    "bifurcation after a text": (
+        lambda: simkit.viz.plot_bifurcation(np.arange(2.0), RUNS, "y", after="x"),
+        "`after` must be a real number",
+    ),
+    "bifurcation of y over y": (
+        lambda: simkit.viz.plot_bifurcation(np.arange(2.0), RUNS, "y", parameter="y"),
+        "another word than the state",
+    ),
+    "map with one unit": (
+        lambda: simkit.viz.plot_map(fluids.Sphere(5), {"v": np.ones(fluids.Sphere(5).shape)}, units="K"),
+        "`units`",
+    ),
+    "map without numbers": (
+        lambda: simkit.viz.plot_map(fluids.Sphere(5), {"v": np.full(fluids.Sphere(5).shape, np.nan)}),
+        "must hold real numbers",
+    ),
+    "a bed of NaN": (
+        lambda: fluids.PrimitiveEquationsSphere(fluids.Sphere(5), levels=3, bed=np.nan),
+        "`bed` must be",
+    ),
+    "heating of other levels": (
+        lambda: simkit.simulate(
+            fluids.PrimitiveEquationsSphere(
+                fluids.Sphere(5), levels=[0.0, 0.2, 0.5, 1.0], source=fluids.HeldSuarez(fluids.Sphere(5), 3)
+            ),
+            fluids.resting_atmosphere(fluids.Sphere(5), 3),
+            [0.0, 7200.0],
+            step=3600.0,
+        ),
+        "`levels` of `HeldSuarez` must be that of the atmosphere",
+    ),
+    "air of NaN": (
+        lambda: simkit.simulate(
+            fluids.PrimitiveEquationsSphere(fluids.Sphere(5), levels=np.int64(3)),
+            jax.tree.map(lambda x: x + np.nan, fluids.resting_atmosphere(fluids.Sphere(5), 3)),
+            [0.0, 7200.0],
+            step=3600.0,
+        ),
+        "must be finite",
+    ),
     "bifurcation of the maxima": (
         lambda: simkit.viz.plot_bifurcation(np.arange(2.0), RUNS, "y", points="maxima"),
         "choice of `points`",

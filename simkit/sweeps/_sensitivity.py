@@ -8,6 +8,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Float, PRNGKeyArray
 
+from .._doors import check_count, check_kind, shown
 from .._errors import ArgumentError, missing_package
 from ..core import generator, whole_number
 from ._points import Range, check_power_of_two, check_ranges, from_unit, to_unit
@@ -83,6 +84,7 @@ def sobol_design(
     **Raises:** a `MissingPackageError` where SALib is not installed.
     """
     check_power_of_two("count", count)
+    check_kind("second_order", second_order, bool, "True or False", "It is False without it.")
     sample = _salib("sample.sobol").sample
     return from_unit(ranges, sample(_problem(ranges), count, calc_second_order=second_order, seed=whole_number(key)))
 
@@ -115,7 +117,8 @@ def sobol_indices(
     `MissingPackageError` where SALib is not installed.
     """
     names, values = tuple(check_ranges(ranges)), _outputs(sweep, output)
-    _check_blocks(sweep, names, second_order)
+    _check_settings(confidence, resamples)
+    _check_blocks(sweep, ranges, second_order)
     analyze = _salib("analyze.sobol").analyze
     # SALib takes a seed of 0 for none.
     seed = whole_number(key) or generator(key)
@@ -139,8 +142,8 @@ def morris_design(
     - `key`: a random key.
     - `levels`: how many values a quantity takes; an even number.
     """
-    if not isinstance(levels, int) or levels < 2 or levels % 2:
-        raise ArgumentError(f"Argument `levels` must be an even number of at least 2, but it is {levels!r}.")
+    _check_levels(levels)
+    check_count("trajectories", trajectories)
     sample = _salib("sample.morris").sample
     return from_unit(ranges, sample(_problem(ranges), trajectories, num_levels=levels, seed=whole_number(key)))
 
@@ -163,11 +166,18 @@ def morris(
     The arguments are as in `sobol_indices`, for a sweep over the points of `morris_design` with these `ranges` and `levels`.
     """
     names, values = tuple(check_ranges(ranges)), _outputs(sweep, output)
+    _check_settings(confidence, resamples)
+    _check_levels(levels)
     unit = to_unit(ranges, _points(sweep, names))
     moved = ~np.isclose(np.diff(unit, axis=0), 0.0, atol=1e-9)
     inside = np.arange(1, len(unit)) % (len(names) + 1) != 0
-    if len(unit) % (len(names) + 1) or not (moved[inside].sum(axis=1) == 1).all():
-        raise _other_points("morris_design(ranges, trajectories)")
+    steps = np.abs(np.diff(unit, axis=0))[inside]
+    if (
+        len(unit) % (len(names) + 1)
+        or not (moved[inside].sum(axis=1) == 1).all()
+        or not np.allclose(steps[moved[inside]], levels / (2 * (levels - 1)), atol=1e-6)
+    ):
+        raise _other_points("morris_design(ranges, trajectories, levels=...)` with these `ranges` and `levels")
     analyze = _salib("analyze.morris").analyze
     seed = whole_number(key)
     settings = {"num_levels": levels, "num_resamples": resamples, "conf_level": confidence, "seed": seed}
@@ -193,6 +203,7 @@ def _problem(ranges: Mapping[str, Range]) -> dict[str, Any]:
 def _outputs(sweep: Sweep, output: str | ArrayLike | Sequence[Any]) -> np.ndarray:
     """The output of every member, or a sentence about those that have none."""
     label = f"Result `{output}`" if isinstance(output, str) else "Argument `output`"
+    check_kind("sweep", sweep, Sweep, "a sweep", "`simkit.sweep(...)` or `simkit.sweeps.open(folder)` gives one.")
     values = np.asarray(sweep[output] if isinstance(output, str) else output, float)
     if values.ndim < 1 or len(values) != sweep.members:
         raise ArgumentError(
@@ -205,6 +216,10 @@ def _outputs(sweep: Sweep, output: str | ArrayLike | Sequence[Any]) -> np.ndarra
             f"{label} must be finite for all members, but of {bad.size} it is not, the first being member {bad[0]}: {where}. "
             "Narrow the ranges to where the simulation succeeds, or measure something that is defined there as well."
         )
+    if (values == values[0]).all():
+        raise ArgumentError(
+            f"{label} must vary between the members, but it is the same for all: nothing depends on the ranges."
+        )
     return values
 
 
@@ -216,8 +231,24 @@ def _points(sweep: Sweep, names: tuple[str, ...]) -> dict[str, np.ndarray]:
     return {name: np.asarray(sweep.values[name], float) for name in names}
 
 
-def _check_blocks(sweep: Sweep, names: tuple[str, ...], second_order: bool) -> None:
-    """Check that the members come in blocks: a base point, points that differ from it in one quantity each, ..."""
+def _check_settings(confidence: float, resamples: int) -> None:
+    """Refuse settings of intervals that give none."""
+    if not isinstance(confidence, int | float) or not 0 < confidence < 1:
+        raise ArgumentError(f"Argument `confidence` must lie between 0 and 1, but it is {shown(confidence)}.")
+    check_count("resamples", resamples, least=2)
+
+
+def _check_levels(levels: object) -> None:
+    if not isinstance(levels, int | np.integer) or levels < 2 or levels % 2:
+        raise ArgumentError(f"Argument `levels` must be an even number of at least 2, but it is {levels!r}.")
+
+
+def _check_blocks(sweep: Sweep, ranges: Mapping[str, Range], second_order: bool) -> None:
+    """Check that the members come in blocks: a base point, points that differ from it in one quantity each, ...
+
+    Base points are those of a Sobol sequence over the ranges: of a power of two of them each equal part of a range has one.
+    """
+    names = tuple(ranges)
     points = np.stack(list(_points(sweep, names).values()), axis=1)
     size = (2 if second_order else 1) * len(names) + 2
     wanted = "sobol_design(ranges, count" + (", second_order=True)" if second_order else ")")
@@ -227,6 +258,10 @@ def _check_blocks(sweep: Sweep, names: tuple[str, ...], second_order: bool) -> N
     changed = blocks[:, 1 : len(names) + 1] != blocks[:, :1]
     if changed[:, ~np.eye(len(names), dtype=bool)].any():
         raise _other_points(wanted)
+    unit = np.asarray(to_unit(ranges, {name: blocks[:, 0, k] for k, name in enumerate(names)}))
+    parts = np.floor(np.clip(np.nan_to_num(unit), 0, 1 - 1e-9) * len(unit)).astype(int)
+    if any(len(np.unique(column)) < 0.9 * len(unit) for column in parts.T):
+        raise _other_points(f"{wanted.removesuffix(')')})` with these `ranges")
 
 
 def _other_points(wanted: str) -> ArgumentError:
@@ -236,11 +271,17 @@ def _other_points(wanted: str) -> ArgumentError:
 
 
 def _each(values: np.ndarray, analyse: Callable[[np.ndarray], Any]) -> Callable[[str], np.ndarray]:
-    """Analyse every element of the output; gives each index as an array with the elements' axes behind."""
-    found = [analyse(column) for column in values.reshape(len(values), -1).T]
+    """Analyse every element of the output; gives each index as an array with the elements' axes behind, NaN where an element is
+    the same for all members."""
+    columns = values.reshape(len(values), -1).T
+    still = (columns == columns[:, :1]).all(axis=1)
+    found = [None if same else analyse(column) for column, same in zip(columns, still, strict=True)]
+    known = next(one for one in found if one is not None)
 
     def stacked(name: str) -> np.ndarray:
-        parts = np.stack([np.ma.filled(np.ma.asarray(part[name], float), np.nan) for part in found], axis=-1)
+        number = lambda one: np.ma.filled(np.ma.asarray(one[name], float), np.nan)
+        lost = np.full_like(number(known), np.nan)
+        parts = np.stack([lost if one is None else number(one) for one in found], axis=-1)
         return parts.reshape(*parts.shape[:-1], *values.shape[1:])
 
     return stacked

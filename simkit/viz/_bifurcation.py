@@ -9,6 +9,10 @@ from .._doors import check_kind, shown
 from .._errors import ArgumentError, check_known
 from ..core import Trajectory, named_leaves, unit_of
 from ._style import GREY, Drawing, color, labelled, new_figure, styled
+from ._sweep_figures import real_numbers
+
+REST = 1e-4
+"""Share of the movements of all members below which one is at rest: solvers leave wiggles of the size of their tolerance."""
 
 POINTS = ("extremes", "values")
 """Choices of what is drawn of a member."""
@@ -28,7 +32,8 @@ def plot_bifurcation(
     """Draw what a state settles to over a parameter: one branch at rest, two for a cycle (its ends), a cloud for chaos.
 
     Extremes are those of the parabola through three saved values of which the middle one is the largest or the least: between save
-    times their error falls with the fourth power of the spacing. A member without an extreme has its last value.
+    times their error falls with the fourth power of the spacing. A member that has none, or moves by less than 1e-4 of what all
+    members move at all times, is at rest and has its last value.
 
     **Arguments:**
 
@@ -46,7 +51,9 @@ def plot_bifurcation(
     check_known(points, POINTS, "choice of `points`")
     leaves = {key or "y": np.asarray(ys, float) for key, ys in named_leaves(trajectory.ys).items()}
     check_known(name, leaves, "component of the state")
-    x, times = np.asarray(values, float), np.asarray(trajectory.times, float)
+    if parameter == name:
+        raise ArgumentError(f"Argument `parameter` must be another word than the state, but both are `{name}`.")
+    x, times = real_numbers("values", values), np.asarray(trajectory.times, float)
     series = leaves[name]
     if x.ndim != 1 or series.shape != (len(x), times.shape[-1]):
         raise ArgumentError(
@@ -54,9 +61,11 @@ def plot_bifurcation(
             f"are {x.shape} and {series.shape}."
         )
     times = np.broadcast_to(times, series.shape)
-    start = float((times[:, 0].min() + times[:, -1].max()) / 2) if after is None else float(np.asarray(after))
+    middle = float((times[:, 0].min() + times[:, -1].max()) / 2)
+    start = middle if after is None else float(real_numbers("after", after, one=True))
     if not (times[:, -1] > start).all():
         raise ArgumentError(f"Argument `after` must lie before the last times, but it is {shown(after)}.")
+    moved = np.ptp(series[np.isfinite(series)]) if np.isfinite(series).any() else 0.0
     rows: list[tuple[float, float, str]] = []
     lost: list[float] = []
     for own, at, y in zip(x, times, series, strict=True):
@@ -66,9 +75,8 @@ def plot_bifurcation(
         elif points == "values":
             rows += [(own, value, "value") for value in y]
         else:
-            found = [
-                (own, value, kind) for kind, sign in (("maximum", 1), ("minimum", -1)) for value in _peaks(y, sign)
-            ]
+            kinds = (("maximum", 1), ("minimum", -1)) if np.ptp(y) > REST * moved else ()
+            found = [(own, value, kind) for kind, sign in kinds for value in _peaks(y, sign)]
             rows += found or [(own, float(y[-1]), "last")]
     figure = new_figure(6.4, 3.8)
     axes = figure.subplots()

@@ -3,13 +3,14 @@
 import importlib
 import sys
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 
-from .._doors import shown
+from .._doors import check_kind, shown
 from .._errors import ArgumentError
 from .._progress import notebook
 from ..fitting import FitResult
@@ -54,6 +55,7 @@ class LiveFigure:
     def __init__(self, file: str | Path | None = None, every: float = 1.0):
         if not isinstance(every, int | float) or isinstance(every, bool) or not every >= 0:
             raise ArgumentError(f"Argument `every` must be a number of seconds, but it is {shown(every)}.")
+        check_kind("file", file, str | Path | None, "the name of a file", 'Write `LiveFigure("progress.png")`.')
         self.file = None if file is None else Path(file)
         self.every = every
         self.figure: Drawing | None = None
@@ -79,8 +81,12 @@ class LiveFigure:
     def _show(self) -> None:
         assert self.figure is not None
         if self.file is not None:
-            self.file.parent.mkdir(parents=True, exist_ok=True)
-            self.file.write_bytes(to_png(self.figure, dpi=100))
+            try:
+                self.file.parent.mkdir(parents=True, exist_ok=True)
+                self.file.write_bytes(to_png(self.figure, dpi=100))
+            except OSError as error:  # which is no reason to end the work
+                warnings.warn(f"No picture is written any more: {error}", stacklevel=2)
+                self.file = None
         if notebook():
             display: Any = importlib.import_module("IPython.display").display
             if self._handle is None:
@@ -105,6 +111,7 @@ def _fit(problem: Problem, fit: FitResult, line: str) -> Drawing:
         panel.plot(times[place], curves[name][place], color=color(0), label="best so far")
         draw_points(panel, seen, name, place)
         panel.set_ylabel(labelled(name, seen.units[name]))
+        panel.set_xlabel("time")
         panel.set_title(seen.labels[place].replace("_", " "))
         few_ticks(panel, 5, 5)
     waterfall(figure.add_subplot(grid[:, columns]), fit)

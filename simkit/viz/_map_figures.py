@@ -6,7 +6,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from matplotlib.figure import Figure
 
-from .._doors import check_kind, check_mapping
+from .._doors import check_kind, check_mapping, shown
 from .._errors import ArgumentError
 from ..fluids import Sphere
 from ._field_figures import MAPS
@@ -38,14 +38,19 @@ def plot_map(sphere: Sphere, fields: Mapping[str, ArrayLike], *, units: Mapping[
         raise ArgumentError("Argument `fields` must have at least one field, but is empty. Give a field by its title.")
     for name, field in fields.items():
         sphere.check_field(field, f"fields[{name!r}]")
+        if np.asarray(field).dtype.kind not in "biuf" or not np.isfinite(np.asarray(field)).any():
+            raise ArgumentError(f"Argument `fields` must hold real numbers, but `{name}` holds {shown(field)}.")
+    check_mapping("units", units or {}, "units by title", '`{"vorticity": "1/s"}`')
     figure = new_figure(6.4, 0.4 + 2.8 * len(fields))
     panels = figure.subplots(len(fields), 1, squeeze=False, sharex=True)[:, 0]
     longitude, latitude = (np.degrees(x) for x in sphere.mesh())
     for panel, (name, field) in zip(panels, fields.items(), strict=True):
         values = np.asarray(field, float)
-        size = float(np.max(np.abs(values)))
-        signed = float(values.min()) < -SIGNED * size
-        limits = (-size, size) if signed else (float(values.min()), float(values.max()))
+        known = values[np.isfinite(values)]
+        size = float(np.max(np.abs(known), initial=0.0))
+        low, high = float(np.min(known, initial=np.inf)), float(np.max(known, initial=-np.inf))
+        signed = low < -SIGNED * size
+        limits = (-size, size) if signed else (low, high)
         drawn = panel.pcolormesh(
             longitude, latitude, values, shading="nearest", cmap=MAPS[signed], vmin=limits[0], vmax=limits[1]
         )

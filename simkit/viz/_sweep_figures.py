@@ -34,8 +34,8 @@ def plot_sweep(
     **Raises:** an `ArgumentError` where lengths differ or there is no result.
     """
     check_kind("results", results, Mapping, "results by name", 'Write `{"peak": sweep["peak"][:]}`.')
-    x = _real("values", values)
-    rows = {key: _real(f"results[{key!r}]", y) for key, y in results.items()}
+    x = real_numbers("values", values)
+    rows = {key: real_numbers(f"results[{key!r}]", y) for key, y in results.items()}
     for known in units or {}:
         check_known(known, [name, *rows], "name of `units`")
     wrong = [key for key, y in rows.items() if x.ndim != 1 or y.shape != x.shape]
@@ -59,11 +59,15 @@ def plot_sweep(
     return figure
 
 
-def _real(argument: str, given: Any) -> np.ndarray:
-    """Real numbers, of which there is at least one."""
+def real_numbers(argument: str, given: Any, *, one: bool = False) -> np.ndarray:
+    """Real numbers, of which there is at least one, or exactly one.
+
+    **Raises:** an `ArgumentError`.
+    """
     found = np.asarray(given)
-    if found.dtype.kind not in "biuf" or not found.size:
-        raise ArgumentError(f"Argument `{argument}` must be an array of real numbers, but it is {shown(given)}.")
+    if found.dtype.kind not in "biuf" or not found.size or (one and found.ndim):
+        what = "a real number" if one else "an array of real numbers"
+        raise ArgumentError(f"Argument `{argument}` must be {what}, but it is {shown(given)}.")
     return np.asarray(found, float)
 
 

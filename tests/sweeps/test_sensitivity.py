@@ -110,3 +110,35 @@ def test_a_missing_package_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "SALib.sample.sobol", None)
     with pytest.raises(MissingPackageError, match=r"pip install \"simkit\[sensitivity\]\""):
         sweeps.sobol_design(ISHIGAMI, 8, key=jax.random.key(1))
+
+
+def test_other_ranges_levels_and_settings_are_refused(tmp_path):
+    """y = 2 u + 3 log10 v has effects 2 and 6 of a step over (0, 1) and (0.1, 10)."""
+    ranges = {"u": (0.0, 1.0), "v": (0.1, 10.0, "log")}
+    system = simkit.from_response(linear, {"u": 0.5, "v": 1.0})
+    key = jax.random.key(0)
+    walks = sweeps.morris_design(ranges, 6, key=key, levels=8)
+    found = simkit.sweep(system, None, [0.0], over=walks, store=tmp_path / "m")
+    y = found["y"][:, 0]
+    np.testing.assert_allclose(sweeps.morris(found, ranges, y, key=key, levels=8).mean_absolute, [2.0, 6.0], rtol=1e-6)
+    for wrong in ({"levels": 4}, {"ranges": ranges | {"u": (0.0, 10.0)}}, {"ranges": ranges | {"v": (0.1, 10.0)}}):
+        with pytest.raises(ArgumentError, match="must be over the points of"):
+            sweeps.morris(found, wrong.get("ranges", ranges), y, key=key, levels=wrong.get("levels", 8))
+    with pytest.raises(ArgumentError, match="even number"):
+        sweeps.morris(found, ranges, y, key=key, levels=5)
+    with pytest.raises(ArgumentError, match="must vary between the members"):
+        sweeps.morris(found, ranges, np.ones(len(y)), key=key, levels=8)
+    some = sweeps.morris(found, ranges, np.stack([np.ones(len(y)), y], axis=1), key=key, levels=8)
+    assert np.isnan(some.mean_absolute[:, 0]).all()
+    np.testing.assert_allclose(some.mean_absolute[:, 1], [2.0, 6.0], rtol=1e-6)
+    points = sweeps.sobol_design(ranges, 16, key=key)
+    swept = simkit.sweep(system, None, [0.0], over=points, store=tmp_path / "s")
+    y = swept["y"][:, 0]
+    for wrong in (ranges | {"u": (0.0, 10.0)}, ranges | {"v": (0.1, 10.0)}):
+        with pytest.raises(ArgumentError, match="must be over the points of"):
+            sweeps.sobol_indices(swept, wrong, y, key=key)
+    for wrong in ({"confidence": 2.0}, {"resamples": 1}):
+        with pytest.raises(ArgumentError, match=next(iter(wrong))):
+            sweeps.sobol_indices(swept, ranges, y, key=key, **wrong)
+    with pytest.raises(ArgumentError, match="trajectories"):
+        sweeps.morris_design(ranges, 0, key=key)

@@ -55,6 +55,14 @@ def test_extremes_are_found_between_save_times():
     assert list(table["x"][table["kind"] == "last"]) == [5.0]
 
 
+def test_wiggles_of_a_solver_are_rest():
+    times = np.linspace(0.0, 40.0, 401)
+    zero = jnp.zeros(1, int)
+    row = 1 + np.exp(-2 * times) + 1e-8 * np.sin(9 * times)
+    found = simkit.Trajectory(jnp.asarray(times), {"x": jnp.asarray(row[None])}, zero, zero, zero, zero)
+    assert list(viz.plot_bifurcation(np.array([1.0]), found, "x").table["kind"]) == ["last"]
+
+
 def test_lost_members_are_ticks_and_bad_arguments_sentences():
     found = settled()
     lost = eqx.tree_at(lambda t: t.ys["x"], found, found.ys["x"].at[1].set(np.nan))

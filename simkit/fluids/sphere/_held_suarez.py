@@ -4,6 +4,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
+from ..._errors import ArgumentError
 from ..._types import Inputs, Scalar
 from ...core import POSITIVE, quantity
 from ..grids._checks import check_value
@@ -78,6 +79,17 @@ class HeldSuarez(eqx.Module):
         share = jnp.asarray(self.levels.sigma()[:, None, None], dtype) * pressure[None] / 1e5
         warm = 315.0 - self.contrast * sine**2 - self.stability * jnp.log(share) * (1 - sine**2)
         return jnp.maximum(200.0, warm * share**KAPPA)
+
+    def check_of(self, sphere: Sphere, levels: SigmaLevels) -> None:
+        """Refuse an atmosphere of another sphere or other levels.
+
+        **Raises:** an `ArgumentError`.
+        """
+        for name, own, other in (("sphere", self.sphere, sphere), ("levels", self.levels, levels)):
+            if own != other:
+                raise ArgumentError(
+                    f"Argument `{name}` of `HeldSuarez` must be that of the atmosphere, {other!r}, but it is {own!r}."
+                )
 
     def __call__(self, t: ArrayLike, y: Atmosphere, inputs: Inputs) -> Atmosphere:
         """Return what is added to the time derivatives."""

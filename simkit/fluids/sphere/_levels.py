@@ -67,7 +67,7 @@ class SigmaLevels:
 
     def __init__(self, layers: int | Sequence[float] | np.ndarray = 20):
         remedy = "Write `SigmaLevels(20)`, or boundaries as `SigmaLevels([0.0, 0.1, 0.4, 1.0])`."
-        if isinstance(layers, int) and not isinstance(layers, bool):
+        if isinstance(layers, int | np.integer) and not isinstance(layers, bool):
             if layers < 1:
                 raise ArgumentError(f"Argument `layers` must be at least 1, but is {layers}. {remedy}")
             found = np.linspace(0.0, 1.0, int(layers) + 1)

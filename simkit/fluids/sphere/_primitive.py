@@ -16,6 +16,7 @@ from ..grids._checks import check_source, check_value
 from ._atmosphere import Atmosphere, jablonowski_williamson
 from ._barotropic import damping_rates
 from ._harmonics import Harmonics, times_i
+from ._held_suarez import HeldSuarez
 from ._levels import KAPPA, SigmaLevels, as_levels, vertical_modes
 from ._review import added, check_sphere, check_sphere_step, check_start, lowest_on_sphere
 from ._sphere import Sphere
@@ -108,6 +109,8 @@ class PrimitiveEquationsSphere(SplitSystem, Reviewed, Explained):
         check_source(source)
         if jnp.ndim(bed):
             sphere.check_field(bed, "bed")
+        else:
+            check_value("bed", bed)
         self.sphere, self.levels, self.damping, self.damping_order = sphere, as_levels(levels), damping, damping_order
         self.reference_temperature, self.reference_pressure = float(reference_temperature), float(reference_pressure)
         self.gravity, self.rotation, self.gas_constant, self.kappa = gravity, rotation, gas_constant, kappa
@@ -274,6 +277,8 @@ class PrimitiveEquationsSphere(SplitSystem, Reviewed, Explained):
 
     def review(self, y0: Atmosphere, step: float | None, solver: object) -> None:
         n = self.levels.count
+        if isinstance(self.source, HeldSuarez):
+            self.source.check_of(self.sphere, self.levels)
         check_start(self, y0, {"temperature": (n,), "velocity": (2, n), "surface_pressure": ()})
         check_sphere_step(self, y0.velocity, step, solver, 2 * abs(float(self.rotation)))
         check_layers(self, y0.temperature, step, solver)

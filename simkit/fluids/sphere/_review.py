@@ -62,6 +62,10 @@ def check_start(system: Any, y0: State, leading: dict[str, tuple[int, ...]]) -> 
     check_numbers(system)
     for name, lead in leading.items():
         system.sphere.check_field(getattr(y0, name), f"y0.{name}", lead)
+        if lost := int(np.sum(~np.isfinite(np.asarray(getattr(y0, name))))):
+            raise ArgumentError(
+                f"Argument `y0.{name}` of {type(system).__name__} must be finite, but {lost} of its numbers are not."
+            )
     remedies = {"height": "Start with a higher surface, or a lower bed."}
     remedies |= {"temperature": "Give it in kelvin.", "surface_pressure": "Give it in pascal, not its logarithm."}
     for name, remedy in remedies.items():
