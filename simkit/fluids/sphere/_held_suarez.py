@@ -26,7 +26,7 @@ class HeldSuarez(eqx.Module):
     \big(\tfrac{p}{p_0}\big)^\kappa\Big), \qquad p_0 = 10^5\ \mathrm{Pa}$$
 
     A `source` of `PrimitiveEquationsSphere`. After some 200 days the winds of a run are those of its climate: jets of some 30 m/s
-    at 45 degrees in the means over longitude and time.
+    in mid-latitudes in the means over longitude and time.
 
     - `sphere`, `levels`: those of the system.
     - `contrast` $\Delta_y$, from the equator to the poles; `stability` $\Delta_z$.
