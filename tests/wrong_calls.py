@@ -453,7 +453,7 @@ ROWS = {
     "live figure in a number": (lambda: simkit.viz.LiveFigure(3), "`file` must be the name of a file"),
     "progress by a class": (
         lambda: simkit.fit(P, starts=1, key=KEY, progress=simkit.viz.LiveFigure),
-        r"Make one: `simkit.viz.LiveFigure\(\)`",
+        "it is the class `LiveFigure`. Make one: `LiveFigure",
     ),
     "bifurcation after a text": (
         lambda: simkit.viz.plot_bifurcation(np.arange(2.0), RUNS, "y", after="x"),
