@@ -31,20 +31,28 @@ def check_member_numbers(system: Any, over: Mapping[str, Any]) -> None:
 
     **Raises:** an `ArgumentError` that names the first such member.
     """
-    if tracing(jax.tree.leaves((system, dict(over)))):
-        return
-    supports = {path: support for path, _, support in _supported(system, "")}
     for path, values in over.items():
-        parent, _, last = path.rpartition(".")
-        support = supports.get(parent if last.isdigit() else path)
-        rows = np.asarray(values)
-        if support is None or rows.ndim == 0 or rows.dtype.kind not in "iuf":
+        support = _support_at(system, path)
+        if support is None or support == REAL or traced(values):
             continue
-        if (why := _outside(rows[np.isfinite(rows)], support)) is not None:
+        rows = np.asarray(values)
+        if rows.ndim == 0 or rows.dtype.kind not in "iuf":
+            continue
+        # `tracing` takes longer than all the rest, so it is asked last.
+        if (why := _outside(rows[np.isfinite(rows)], support)) is not None and not tracing():
             member = int(np.flatnonzero((rows == why[1]).reshape(len(rows), -1).any(axis=1))[0])
             raise ArgumentError(
                 f"`{path}` of {type(system).__name__} {why[0]}, but `over` gives member {member} the value {why[1]:g}."
             )
+
+
+def _support_at(system: Any, path: str) -> Support | None:
+    """The support of the number that a path names, or one element of which it names; None where the system has none."""
+    parts, node = path.split("."), system
+    *above, name = parts[:-1] if parts[-1].isdigit() else parts
+    for part in above:
+        node = node[int(part)] if isinstance(node, list | tuple) and part.isdigit() else getattr(node, part, None)
+    return field_metadata(node, name).support if isinstance(node, eqx.Module) and hasattr(node, name) else None
 
 
 def _outside(value: np.ndarray, support: Support) -> tuple[str, Any] | None:

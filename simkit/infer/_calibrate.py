@@ -105,8 +105,8 @@ def calibrate(
         numbers = jnp.asarray(ranks, int), jnp.asarray(outcome, int), jnp.asarray(modes, int)
         return Calibration(truths, *numbers, jnp.asarray(diverging, truths.dtype), draws, problem.names)
     todo = np.flatnonzero(outcome == 0).tolist()
-    asked = {"key": key, "simulations": simulations, "draws": draws, "thin": thin, "warmup": warmup, "chains": chains}
-    asked |= {"starts": starts, "method": method, "fit method": fit_method}
+    rule = _Rule(draws, thin, warmup, chains, starts, method, fit_method)
+    asked = {"key": key, "simulations": simulations, **rule._asdict()}
     with (
         Progress(len(todo), 0, progress, "simulations", "calibrate") as counter,
         kept_work(store, "calibration", problem, asked) as held,
@@ -121,7 +121,6 @@ def calibrate(
                 continue
             if kept is None:
                 again = problem.with_data({name: values[i] for name, values in data.items()})
-                rule = _Rule(draws, thin, warmup, chains, starts, method, fit_method)
                 kept = _simulation(again, truths[i], jax.random.fold_in(run_key, i), rule)
                 held.write(f"simulation-{i:06d}", kept)
             ranks[i], outcome[i], modes[i], diverging[i] = (kept[name] for name in KEPT)

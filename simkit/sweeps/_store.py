@@ -187,9 +187,8 @@ def _check_empty(folder: Path) -> None:
     """Refuse a folder without a sweep that holds files that none wrote; chunk files may wait for a manifest that was lost."""
     if folder.exists() and not folder.is_dir():
         raise StoreError(f"The store `{folder}` must be a folder, but it is a file.")
-    if (
-        folder / MANIFEST
-    ).exists():  # it holds a sweep, beside which a command may have put its study, models and report
+    # Beside a sweep a command may have put its study, models and report.
+    if (folder / MANIFEST).exists():
         return
     ours = (POINTS, "chunk-*.h5", "set-aside-*.json", "lock.json", "view.h5", ".*.part")
     beside = ("study.toml", "report.html", "figures")

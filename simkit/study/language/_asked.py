@@ -38,7 +38,7 @@ METHOD_KEYS: Mapping[str, tuple[str, ...]] = {
     "ensemble_inversion": ("members", "max_steps"),
 }
 """Keys of [fit] that are arguments of one method."""
-ALL_AT_ONCE = ("screen", "evolve", "horizons")
+ALL_AT_ONCE = ("screen", "evolve", "horizons", "windows")
 """Keys of [fit] for methods that descend, which those of `METHOD_KEYS` do not take."""
 SAMPLE_METHODS: Mapping[str, Any] = {
     "nuts": NUTS,
