@@ -23,6 +23,7 @@ from ._elementary import ELEMENTARY as ELEMENTARY
 from ._event import Event as Event
 from ._event import NamedEvents as NamedEvents
 from ._event import as_events as as_events
+from ._event import check_own_events as check_own_events
 from ._events import Events as Events
 from ._families import family_of as family_of
 from ._fast_length import fast_length as fast_length  # internal

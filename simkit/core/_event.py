@@ -200,6 +200,18 @@ def as_events(given: Any) -> NamedEvents | None:
     return NamedEvents(names, events) if events else None
 
 
+def check_own_events(system: Any, events: NamedEvents | None) -> None:
+    """Refuse a run without events of a system that has some of its own.
+
+    **Raises:** an `ArgumentError`.
+    """
+    if events is None and (own := system.own_events()):
+        raise ArgumentError(
+            f"Argument `events` must hold the events of this system, {', '.join(f'`{name}`' for name in list(own)[:6])}, since its "
+            "equations alone are not all of it. Give `events=system.own_events()`, or these with others."
+        )
+
+
 def _checked_times(at: Any) -> Array:
     try:
         times = as_float_array(at)

@@ -78,6 +78,13 @@ class System(eqx.Module):
         """Return the inputs that the system reads, by name, so that others are refused; by default None: not declared."""
         return None
 
+    def own_events(self) -> dict[str, Any]:
+        """Return the events without which the equations are others, for `events=`; by default none.
+
+        A run without events of such a system is refused.
+        """
+        return {}
+
     def encode(self, y: State) -> State:
         """Return the state that a solver steps; by default the state itself."""
         return y

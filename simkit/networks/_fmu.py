@@ -22,7 +22,7 @@ from ..stores import write_whole
 from ._equation_source import set_inputs, start_numbers
 from ._equation_system import EquationSystem
 from ._expression import TIME
-from ._fmu_code import c_lines, c_number
+from ._fmu_code import c_lines, c_number, c_tangents
 from ._fmu_runtime import FUNCTIONS, TYPES
 
 LONGEST_SPAN = 1.0
@@ -54,7 +54,7 @@ def write_fmu(
     Parameters, inputs and outputs keep their names and units. The unit holds C source, and a library for this machine where there
     is a C compiler; importers that compile sources take it elsewhere. Co-simulation steps by the method of Dormand and Prince to
     the tolerance of the experiment, 1e-8 by default: it suits equations that are not stiff, and others go by model exchange with
-    the importer's solver. Conditions in formulas raise no events, and there are no directional derivatives.
+    the importer's solver. Directional derivatives go by the states, inputs and parameters. Conditions in formulas raise no events.
 
     **Arguments:**
 
@@ -148,15 +148,22 @@ def _of_input(declared: Input) -> Metadata:
 def _source(system: EquationSystem, rows: list[_Variable]) -> str:
     """The C source."""
     formulas, rates, observed = system.equations.compiled
-    symbols = {f"time:{TIME}": "t"}
+    symbols, directions = {f"time:{TIME}": "t"}, {}
     sorts = system.equations.sorts()
     for place, row in enumerate(rows):
         if row.name in sorts:
-            symbols[f"{sorts[row.name]}:{row.name}"] = f"r[{place}]"
+            symbol = f"{sorts[row.name]}:{row.name}"
+            symbols[symbol], directions[symbol] = f"r[{place}]", f"v[{place}]"
 
     def function(name: str, roots: tuple[int, ...]) -> str:
         lines = c_lines(formulas, roots, symbols) + [f"found[{i}] = n{node};" for i, node in enumerate(roots)]
         return "\n".join([f"static void {name}(double t, const double r[], double found[]) {{", *lines, "}"])
+
+    def along(name: str, roots: tuple[int, ...]) -> str:
+        lines = c_lines(formulas, roots, symbols) + c_tangents(formulas, roots, directions)
+        lines += [f"found[{i}] = d{node};" for i, node in enumerate(roots)]
+        head = f"static void {name}_along(double t, const double r[], const double v[], double found[]) {{"
+        return "\n".join([head, *lines, "}"])
 
     heading = [
         f"#define SIZE {len(rows)}",
@@ -166,7 +173,8 @@ def _source(system: EquationSystem, rows: list[_Variable]) -> str:
     ]
     numbers = ", ".join(c_number(row.start or 0.0) for row in rows)
     start = f"static const double START[SIZE] = {{{numbers}}};"
-    return "\n".join([*heading, TYPES, start, function("slopes", rates), function("outputs", observed), FUNCTIONS])
+    parts = [make(name, roots) for make in (function, along) for name, roots in (("slopes", rates), ("outputs", observed))]
+    return "\n".join([*heading, TYPES, start, *parts, FUNCTIONS])
 
 
 def _description(system: EquationSystem, rows: list[_Variable], guid: str, span: tuple[float, float]) -> bytes:
@@ -175,6 +183,7 @@ def _description(system: EquationSystem, rows: list[_Variable], guid: str, span:
     attributes = {"fmiVersion": "2.0", "modelName": name, "guid": guid, "generationTool": "simkit"}
     root = xml.Element("fmiModelDescription", attributes, numberOfEventIndicators="0")
     same = {"modelIdentifier": name, "canGetAndSetFMUstate": "true", "canSerializeFMUstate": "true"}
+    same["providesDirectionalDerivative"] = "true"
     steps = {"canHandleVariableCommunicationStepSize": "true"}
     for kind, more in (("ModelExchange", {}), ("CoSimulation", steps)):
         part = xml.SubElement(root, kind, {**same, **more})

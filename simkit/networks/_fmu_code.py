@@ -1,5 +1,6 @@
 """C source of formulas: one line for each node of their graph."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 from .._errors import ArgumentError
@@ -30,6 +31,62 @@ def c_lines(formulas: Formulas, roots: Sequence[int], symbols: Mapping[str, str]
     **Raises:** an `ArgumentError` for a function that C does not have.
     """
     return [f"const double n{i} = {_text(formulas, i, symbols)};" for i in formulas.reached(roots)]
+
+
+SLOPES: Mapping[str, str] = {
+    "exp": "{n}",
+    "ln": "1 / {x}",
+    "log10": f"1 / ({{x}} * {math.log(10)!r})",
+    "log2": f"1 / ({{x}} * {math.log(2)!r})",
+    "sin": "cos({x})",
+    "cos": "-sin({x})",
+    "tan": "1 + {n} * {n}",
+    "sinh": "cosh({x})",
+    "cosh": "sinh({x})",
+    "tanh": "1 - {n} * {n}",
+    "arcsin": "1 / sqrt(1 - {x} * {x})",
+    "arccos": "-1 / sqrt(1 - {x} * {x})",
+    "arctan": "1 / (1 + {x} * {x})",
+    "arcsinh": "1 / sqrt({x} * {x} + 1)",
+    "arccosh": "1 / sqrt({x} * {x} - 1)",
+    "arctanh": "1 / (1 - {x} * {x})",
+    "abs": "({x} > 0) - ({x} < 0)",
+    "negative": "-1",
+    "floor": "0",
+    "ceiling": "0",
+}
+"""The derivative of each function of one operand x, whose value is n."""
+
+
+def c_tangents(formulas: Formulas, roots: Sequence[int], symbols: Mapping[str, str]) -> list[str]:
+    """The lines that compute derivatives along a direction, after those of `c_lines`: `d7` is that of node 7.
+
+    **Arguments:** `symbols`: what stands in C for the direction of each symbol; one that is missing does not move.
+    """
+    return [f"const double d{i} = {_tangent(formulas, i, symbols)};" for i in formulas.reached(roots)]
+
+
+def _tangent(formulas: Formulas, node: int, symbols: Mapping[str, str]) -> str:
+    operation, *operands = formulas.nodes[node]
+    if operation == "symbol":
+        return symbols.get(operands[0], "0")
+    if operation == "number" or operation in COMPARISONS or operation in LOGIC:
+        return "0"
+    n, d = [f"n{x}" for x in operands], [f"d{x}" for x in operands]
+    if operation in ("add", "subtract"):
+        return f"{d[0]} {INFIX[operation]} {d[1]}"
+    if operation == "multiply":
+        return f"times({n[1]}, {d[0]}) + times({n[0]}, {d[1]})"
+    if operation == "divide":
+        return f"times(1 / {n[1]}, {d[0]}) - times(n{node} / {n[1]}, {d[1]})"
+    if operation == "power":
+        by_exponent = f"{n[0]} > 0 ? n{node} * log({n[0]}) : 0"
+        return f"times({n[1]} * power({n[0]}, {n[1]} - 1), {d[0]}) + times({by_exponent}, {d[1]})"
+    if operation in ("min", "max"):  # of equal operands the first
+        return "".join(f"n{node} == {x} ? {along} : " for x, along in zip(n, d, strict=True)) + "NAN"
+    if operation == "choice":
+        return "".join(f"{n[i + 1]} != 0 ? {d[i]} : " for i in range(0, len(n) - 1, 2)) + d[-1]
+    return f"times({SLOPES[operation].format(x=n[0], n=f'n{node}')}, {d[0]})"
 
 
 def _text(formulas: Formulas, node: int, symbols: Mapping[str, str]) -> str:

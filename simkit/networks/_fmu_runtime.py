@@ -37,6 +37,8 @@ enum { OK, WARNING, DISCARD, FAILURE };
 static double power(double base, double exponent) {
     return pow(base < 0 && exponent != round(exponent) ? 0 : base, exponent);
 }
+/* A slope along a direction: nothing where nothing moves, though the slope itself be infinite. */
+static double times(double slope, double along) { return along == 0 ? 0 : slope * along; }
 static double minimum(double a, double b) { return isnan(a) || isnan(b) ? NAN : (a < b ? a : b); }
 static double maximum(double a, double b) { return isnan(a) || isnan(b) ? NAN : (a > b ? a : b); }
 """
@@ -122,7 +124,23 @@ EXPORT Status fmi2DeSerializeFMUstate(Component c, const char bytes[], size_t n,
     return OK;
 }
 EXPORT Status fmi2GetDirectionalDerivative(Component c, const Reference unknown[], size_t n, const Reference known[],
-                                           size_t m, const double seed[], double values[]) { return FAILURE; }
+                                           size_t m, const double seed[], double values[]) {
+    const Model* at = (Model*)c;
+    double along[SIZE + 1] = {0}, found[SIZE + 1] = {0};
+    size_t i;
+    for (i = 0; i < m; i++) {
+        if (known[i] >= OUTPUTS || (known[i] >= STATES && known[i] < 2 * STATES)) return FAILURE;
+        along[known[i]] += seed[i];
+    }
+    memcpy(found, along, STATES * sizeof(double));
+    slopes_along(at->time, at->r, along, found + STATES);
+    outputs_along(at->time, at->r, along, found + OUTPUTS);
+    for (i = 0; i < n; i++) {
+        if (unknown[i] >= SIZE || (unknown[i] >= 2 * STATES && unknown[i] < OUTPUTS)) return FAILURE;
+        values[i] = found[unknown[i]];
+    }
+    return OK;
+}
 
 /* ---- model exchange ---- */
 

@@ -14,6 +14,7 @@ from ..core import (
     StaticSystem,
     System,
     as_events,
+    check_own_events,
     as_float_array,
     as_inputs,
     as_state,
@@ -48,6 +49,7 @@ def experiment_setups(
         state, given = as_state(system, state, "y0"), inputs if e.inputs is None else e.inputs
         signals = as_inputs(system, given, state)
         happening = experiment_events(e, known, state, None if _has_dose(e, known) else placebo)
+        check_own_events(system, happening)
         if plain and happening is None:
             warn_of_unread(system, state, signals, e.times[0], given)
         setups.append(Setup(system, state, jax.tree.map(as_float_array, signals), dict(noise), happening))

@@ -12,7 +12,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from ..._errors import ArgumentError
-from ...core import Event, NamedEvents, StaticSystem, System, as_events, mirrored_system
+from ...core import Event, NamedEvents, StaticSystem, System, as_events, check_own_events, mirrored_system
 from ...reducers import Reducer
 
 
@@ -83,6 +83,7 @@ def check_reducers(reduce: Any) -> dict[str, Reducer]:
 def check_events(events: Any, system: System, times: Any = None) -> NamedEvents | None:
     """Events that this system can have, by name; of known `times` no event may come before the first."""
     found = as_events(events)
+    check_own_events(system, found)
     if found is None:
         return None
     if isinstance(system, StaticSystem):
