@@ -58,6 +58,7 @@ def test_a_room_without_its_packages_is_no_attribute():
     [
         ("arviz", "arviz", lambda: synthetic.posterior().to_arviz()),
         ("xarray", "xarray", lambda: simkit.io.to_xarray(synthetic.posterior())),
+        ("fmpy", "fmi", lambda: simkit.networks.read_fmu(__file__)),
         ("ase", "md", lambda: simkit.io.to_ase(FRAME)),
         ("tesseract_core", "tesseract", lambda: simkit.tesseract.Component(None, {}, {}, {}).schemas()),
         ("py3Dmol", "view", lambda: simkit.viz.view_atoms(FRAME.space, FRAME.position)),

@@ -941,6 +941,14 @@ ROWS = {
         lambda: simkit.networks.write_fmu(EQUATIONS, {"x": 1.0}, "a.zip"),
         "`path` must end with",
     ),
+    "a unit that is read, no path": (
+        lambda: simkit.networks.read_fmu(3.0),
+        "`path` must be the path of a unit",
+    ),
+    "a unit that is read, values without names": (
+        lambda: simkit.networks.read_fmu("a.fmu", values=[1.0]),
+        "`values` must be a dictionary of start values",
+    ),
     "a time of a sweep that is none": (
         lambda: simkit.sweep(S, Y0, T, over={"growth": [0.4]}, store="nowhere", within="long"),
         "`within` must be a positive time, but it is 'long'",

@@ -20,6 +20,7 @@ NEEDED = ("jax", "jaxlib", "equinox", "diffrax", "optax", "numpyro", "h5py", "nu
 EXTRAS = {
     "arviz": ("arviz", "ArviZ of a posterior"),
     "dask": ("dask", "sweeps over Dask"),
+    "fmi": ("fmpy", "functional mock-up units"),
     "md": ("ase", "files and potentials of atoms"),
     "mp4": ("imageio_ffmpeg", "animations as MP4"),
     "petab": ("libsbml", "PEtab and SBML"),

@@ -87,6 +87,14 @@ class CoupledSystem(System):
     def __getitem__(self, name: str) -> Any:
         return self.parts[name]
 
+    def own_events(self) -> dict[str, Any]:
+        for name, part in self.parts.items():
+            if part.own_events():
+                raise ArgumentError(
+                    f"The part `{name}` has events of its own, which no coupled system takes. Simulate it alone."
+                )
+        return {}
+
     def reads(self) -> dict[str, Input] | None:
         """Return the inputs of the parts that no wire feeds, by dotted names; None where a part declares nothing."""
         found: dict[str, Input] = {}

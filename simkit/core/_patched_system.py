@@ -65,6 +65,13 @@ class PatchedSystem(System):
     own: AbstractVar[tuple[str, ...]]
     conserved: AbstractVar[Any]
 
+    def own_events(self) -> dict[str, Any]:
+        if self.patch.own_events():
+            raise ArgumentError(
+                "The model of the patches has events of its own, which no system of patches takes. Simulate it alone."
+            )
+        return {}
+
     def everywhere(self, function: Callable[[Any, State, Inputs], PyTree], y: State, inputs: Inputs = None) -> Any:
         """The results `function(patch, y, inputs)` of all patches, along a first axis."""
         model, fill_model = _apart(self.patch, system_paths(self.patch), self.each)

@@ -16,6 +16,7 @@ from ._expression import reached as reached  # internal
 from ._fmu import write_fmu as write_fmu
 from ._fmu_read import read_fmu as read_fmu
 from ._fmu_system import FMUSystem as FMUSystem
+from ._fmu_system import StaticFMU as StaticFMU
 from ._formula_text import Reader as Reader  # internal
 from ._infix import Printer as Printer  # internal
 from ._infix import identifier as identifier  # internal

@@ -173,7 +173,9 @@ def _source(system: EquationSystem, rows: list[_Variable]) -> str:
     ]
     numbers = ", ".join(c_number(row.start or 0.0) for row in rows)
     start = f"static const double START[SIZE] = {{{numbers}}};"
-    parts = [make(name, roots) for make in (function, along) for name, roots in (("slopes", rates), ("outputs", observed))]
+    parts = [
+        make(name, roots) for make in (function, along) for name, roots in (("slopes", rates), ("outputs", observed))
+    ]
     return "\n".join([*heading, TYPES, start, *parts, FUNCTIONS])
 
 

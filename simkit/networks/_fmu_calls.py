@@ -43,7 +43,21 @@ class Calls:
             unzipDirectory=str(folder),
             instanceName=known.modelName,
         )
-        self.fmu.instantiate()
+        self.said = ""  # the last message of the unit
+        if self.is_third:
+            self.fmu.instantiate(logMessage=self._third_log)
+        else:
+            fmi2 = fmpy_package().fmi2
+            own = fmi2.fmi2CallbackFunctions()
+            own.logger = fmi2.fmi2CallbackLoggerTYPE(self._second_log)
+            own.allocateMemory, own.freeMemory = fmi2.defaultCallbacks.allocateMemory, fmi2.defaultCallbacks.freeMemory
+            self.fmu.instantiate(callbacks=own)
+
+    def _second_log(self, environment: Any, name: Any, status: Any, category: Any, message: Any) -> None:
+        self.said = (message or b"").decode(errors="replace")
+
+    def _third_log(self, environment: Any, status: Any, category: Any, message: Any) -> None:
+        self.said = (message or b"").decode(errors="replace")
 
     def initialize(self, time: float, numbers: Any, others: Sequence[tuple[str, int, Any]]) -> None:
         """Bring the unit from its first state into continuous time.

@@ -12,7 +12,7 @@ from .._doors import check_kind, check_mapping, shown
 from .._errors import ArgumentError, DataError, check_known, close_matches
 from ..stores import input_bytes
 from ._fmu_calls import fmpy_package
-from ._fmu_system import FMUSystem
+from ._fmu_system import FMUSystem, StaticFMU
 from ._fmu_unit import Unit, Variable, started
 
 REALS = ("Real", "Float64")
@@ -26,15 +26,15 @@ def read_fmu(
     parameters: Sequence[str] | None = None,
     outputs: Sequence[str] = (),
     values: Mapping[str, Any] | None = None,
-) -> FMUSystem:
+) -> FMUSystem | StaticFMU:
     r"""Read a functional mock-up unit for model exchange, FMI 2.0 or 3.0, as a system.
 
     $$\frac{dx}{dt} = f(t, x, u, p), \qquad y = g(t, x, u, p)$$
 
     f and g are calls of the library in the file, which runs as code of this process: read units that you trust. The system is
-    simulated, differentiated, fitted and sampled like any other, by the unit's directional derivatives where it gives them and by
-    central differences elsewhere (relative error some 1e-9); derivatives by parameters are differences always. A change of
-    parameters starts the unit again, so that no evaluation remembers another.
+    simulated, differentiated, fitted and sampled like any other: by the unit's directional derivatives where it gives them and they
+    are those of its slopes, by central differences elsewhere (relative error some 1e-9). A change of parameters takes another
+    instance of the unit, so that no evaluation remembers another.
 
     **Arguments:**
 
@@ -45,7 +45,7 @@ def read_fmu(
     - `values`: name -> start value, in place of the file's, of any type: structural and Boolean parameters too.
 
     **Returns:** a system whose parameters, states, inputs and outputs have the names and units of the file. `start()` is its state
-    after the unit's own initialisation, `unit.span` the times of its default experiment.
+    after the unit's own initialisation, `unit.span` the times of its default experiment. One without states is a `StaticFMU`.
 
     **Raises:** a `DataError` for a file that is no unit, an `ArgumentError` for a unit without model exchange or without a library
     for this machine, one with events, arrays or no library of this version, an `UnknownNameError` for a name that it does not have.
@@ -71,25 +71,26 @@ def read_fmu(
     states = [one.derivative for one in slopes]
     seen = {one.name for one in states}
     observed = {one.name: one for one in (*declared, *further) if one.name not in seen}
-    inputs = [one for one in known.modelVariables if one.causality == "input" and one.type in REALS]
-    used = [*states, *slopes, *inputs, *(rows[name] for name in chosen), *observed.values()]
-    _check_scalars(used)
+    inputs = [one for one in known.modelVariables if _is_input(one)]
+    taken = [rows[name] for name in chosen]
+    _check_scalars([*states, *slopes, *inputs, *taken, *observed.values()])
+    set_alone = [name for name in given if name not in chosen and rows[name] not in inputs]
     unit = Unit(
-        str(path),
-        hashlib.sha256(content).hexdigest(),
-        *(_variables(ones, given) for ones in (states, slopes, inputs, [rows[name] for name in chosen])),
-        _variables(observed.values(), {}),
-        tuple(
-            (rows[name].type, rows[name].valueReference, value)
-            for name, value in given.items()
-            if name not in chosen and rows[name] not in inputs
-        ),
-        _indicators(known),
-        _gives_derivatives(path),
-        _span(known.defaultExperiment),
+        path=str(path),
+        digest=hashlib.sha256(content).hexdigest(),
+        states=_variables(states, given),
+        slopes=_variables(slopes, given),
+        inputs=_variables(inputs, given),
+        parameters=_variables(taken, given),
+        outputs=_variables(observed.values(), {}),
+        fixed=tuple((rows[name].type, rows[name].valueReference, given[name]) for name in set_alone),
+        indicators=_indicators(known),
+        exact=("states", "inputs", "parameters") if _gives_derivatives(path) else (),
+        span=_span(known.defaultExperiment),
     )
-    started(unit)
-    return FMUSystem({one.name: one.start for one in unit.parameters}, unit)
+    unit = started(unit)
+    kind = FMUSystem if states else StaticFMU
+    return kind({one.name: one.start for one in unit.parameters}, unit)
 
 
 def _content(path: Path) -> bytes:
@@ -128,11 +129,11 @@ def _check_taken(path: Path, known: Any) -> None:
     if _indicators(known) and remembered:
         listed = ", ".join(f"`{name}`" for name in remembered[:6]) + (", ..." if len(remembered) > 6 else "")
         raise ArgumentError(
-            f"{name} has events and discrete variables, {listed}, which remember what has been. A system follows from time, states, "
-            "inputs and parameters alone: write it with `events` of a system."
+            f"{name} has events and discrete variables, {listed}, which remember what has been. A system follows from time, "
+            "states, inputs and parameters alone: write it with `events` of a system."
         )
-    if not known.derivatives:
-        raise ArgumentError(f"{name} must have continuous states, but it has none: its outputs follow from its inputs.")
+    if not known.derivatives and not any(one.variable.type in REALS for one in known.outputs):
+        raise ArgumentError(f"{name} must have continuous states or floating-point outputs, but it has neither.")
     platforms = fmpy_package().supported_platforms(str(path))
     here = fmpy_package().platform_tuple if known.fmiVersion.startswith("3") else fmpy_package().platform
     if here not in platforms and fmpy_package().platform not in platforms:
@@ -147,7 +148,9 @@ def _check_scalars(variables: Iterable[Any]) -> None:
         if one.dimensions:
             raise ArgumentError(f"The variable `{one.name}` of the unit must be a single number, but it is an array.")
         if one.type not in REALS:
-            raise ArgumentError(f"The variable `{one.name}` must be a floating-point number, but its type is {one.type}.")
+            raise ArgumentError(
+                f"The variable `{one.name}` must be a floating-point number, but its type is {one.type}."
+            )
 
 
 def _indicators(known: Any) -> int:
@@ -157,6 +160,11 @@ def _indicators(known: Any) -> int:
 def _is_remembered(one: Any) -> bool:
     """Tell whether a variable keeps its value from event to event."""
     return one.variability == "discrete" and one.causality in ("local", "output")
+
+
+def _is_input(one: Any) -> bool:
+    """Tell whether a variable is an input that follows time; discrete ones keep their start values, as integers do."""
+    return one.causality == "input" and one.type in REALS and one.variability != "discrete"
 
 
 def _is_parameter(one: Any) -> bool:
@@ -189,7 +197,9 @@ def _values(rows: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any
         except (TypeError, ValueError):
             found[name] = None
         if found[name] is None:
-            raise ArgumentError(f"The start value of `{name}` must be of type {rows[name].type}, but it is {shown(value)}.")
+            raise ArgumentError(
+                f"The start value of `{name}` must be of type {rows[name].type}, but it is {shown(value)}."
+            )
     return found
 
 

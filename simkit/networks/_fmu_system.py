@@ -12,14 +12,54 @@ from jaxtyping import Array, Float
 
 from .._errors import ArgumentError
 from .._types import Inputs
-from ..core import Event, Example, Input, KnownJacobian, dotted
+from ..core import Event, Example, Input, KnownJacobian, StaticSystem, System, dotted
 from ._fmu_unit import Group, Kind, Unit
 from ._values import numbers_of
 
 GROUPS: tuple[Group, ...] = ("time", "states", "inputs", "parameters")
 
 
-class FMUSystem(KnownJacobian):
+class UnitFields(System):
+    """Common part of systems of units.
+
+    - `parameters`: the numbers of the unit by name; their paths are the names alone.
+    - `unit`: the file and its variables.
+    """
+
+    parameters: dict[str, Any] = eqx.field(converter=numbers_of)
+    unit: Unit = eqx.field(static=True)
+
+    def reads(self) -> dict[str, Input] | None:
+        return {one.name: Input(one.unit, one.start or 0.0, one.doc) for one in self.unit.inputs}
+
+    def values(self, kind: Kind, t: ArrayLike, state: Array, inputs: Inputs) -> Array:
+        """Return numbers of a kind at a point."""
+        return _values(self.unit, kind, *self.point(t, state, inputs))
+
+    def point(self, t: ArrayLike, state: Array, inputs: Inputs) -> tuple[Array, ...]:
+        """Return all that the numbers follow from, as vectors."""
+        given, dtype = dotted(inputs or {}), state.dtype
+        reads = [given.get(one.name, one.start or 0.0) for one in self.unit.inputs]
+        numbers = [self.parameters[one.name] for one in self.unit.parameters]
+        return jnp.asarray(t, dtype), state, _vector(reads, dtype), _vector(numbers, dtype)
+
+    def __repr__(self) -> str:
+        unit = self.unit
+        rows = [f"{type(self).__name__} of {unit.path}"]
+        for what in ("states", "inputs", "parameters", "outputs"):
+            names = [one.name for one in getattr(unit, what)]
+            rows.append(f"  {what}: {', '.join(names[:12])}{', ...' if len(names) > 12 else ''}" if names else "")
+        rows.append(
+            f"  derivatives: {'of the unit, by ' + ', '.join(unit.exact) if unit.exact else 'central differences'}"
+        )
+        return "\n".join(row for row in rows if row)
+
+    @classmethod
+    def example(cls) -> "Example[UnitFields]":
+        raise ArgumentError("A unit that was read from a file has no example: simulate from its `start()`.")
+
+
+class FMUSystem(UnitFields, KnownJacobian):
     r"""A functional mock-up unit for model exchange: $\dot x = f(t, x, u, p)$ by the library that it holds.
 
     - `parameters`: its numbers by name; their paths are the names alone.
@@ -27,21 +67,14 @@ class FMUSystem(KnownJacobian):
 
     The state is a dictionary of the continuous states. Outputs are those, the outputs of the unit and the variables that
     `read_fmu` was asked for. First derivatives go forwards and backwards, by the directional derivatives of the unit where it
-    gives them and by central differences elsewhere; there are no second ones. Each evaluation leaves JAX for the library, which
-    costs some 0.1 ms, one after the other within a batch.
+    gives them and by central differences elsewhere. Second ones are differences, and go forwards alone: they are those that
+    derivatives of events and of `Rodas5P` hold. Each evaluation leaves JAX for the library, which costs 30 to 100 us, one after
+    the other within a batch.
     """
-
-    parameters: dict[str, Any] = eqx.field(converter=numbers_of)
-    unit: Unit = eqx.field(static=True)
 
     def start(self) -> dict[str, Array]:
         """Return the continuous states after the unit's own initialisation, for the parameters of this system."""
-        given = self._given(jnp.result_type(float), None)
-        states = jnp.zeros(len(self.unit.states), given[0].dtype)
-        return self.decode(_values(self.unit, "start", jnp.asarray(self.unit.span[0], states.dtype), states, *given))
-
-    def reads(self) -> dict[str, Input] | None:
-        return {one.name: Input(one.unit, one.start or 0.0, one.doc) for one in self.unit.inputs}
+        return self.decode(self.values("start", self.unit.span[0], jnp.zeros(len(self.unit.states)), None))
 
     def encode(self, y: dict[str, Array]) -> Float[Array, "*rows states"]:
         return jnp.stack([jnp.asarray(y[one.name]) for one in self.unit.states], axis=-1)
@@ -50,13 +83,13 @@ class FMUSystem(KnownJacobian):
         return {one.name: state[..., i] for i, one in enumerate(self.unit.states)}
 
     def vector_field(self, t: ArrayLike, y: Array, inputs: Inputs) -> Array:
-        return _values(self.unit, "slopes", jnp.asarray(t, y.dtype), y, *self._given(y.dtype, inputs))
+        return self.values("slopes", t, y, inputs)
 
     def jacobian(self, t: ArrayLike, y: Array, inputs: Inputs) -> Array:
-        return _columns(self.unit, "slopes", "states", jnp.asarray(t, y.dtype), y, *self._given(y.dtype, inputs))
+        return _columns(self.unit, "slopes", "states", *self.point(t, y, inputs))
 
     def outputs(self, t: ArrayLike, y: dict[str, Array], inputs: Inputs) -> dict[str, Array]:
-        found = self._at("outputs", t, y, inputs)
+        found = self.values("outputs", t, self.encode(y), inputs)
         return {one.name: found[i] for i, one in enumerate(self.unit.outputs)} | y
 
     def own_events(self) -> dict[str, Event]:
@@ -69,35 +102,26 @@ class FMUSystem(KnownJacobian):
 
     def indicators(self, t: ArrayLike, y: dict[str, Array], inputs: Inputs) -> Array:
         """Return the event indicators, which pass zero where the unit has an event."""
-        return self._at("indicators", t, y, inputs)
+        return self.values("indicators", t, self.encode(y), inputs)
 
     def after(self, t: ArrayLike, y: dict[str, Array], inputs: Inputs) -> dict[str, Array]:
         """Return the state that the unit has after an event at this point."""
-        return self.decode(self._at("after", t, y, inputs))
+        return self.decode(self.values("after", t, self.encode(y), inputs))
 
-    def _at(self, kind: Kind, t: ArrayLike, y: dict[str, Array], inputs: Inputs) -> Array:
-        state = self.encode(y)
-        return _values(self.unit, kind, jnp.asarray(t, state.dtype), state, *self._given(state.dtype, inputs))
 
-    def _given(self, dtype: Any, inputs: Inputs) -> tuple[Array, Array]:
-        """Inputs and parameters as vectors."""
-        given = dotted(inputs or {})
-        reads = [given.get(one.name, one.start or 0.0) for one in self.unit.inputs]
-        numbers = [self.parameters[one.name] for one in self.unit.parameters]
-        return _vector(reads, dtype), _vector(numbers, dtype)
+class StaticFMU(UnitFields, StaticSystem):
+    r"""A functional mock-up unit without states: outputs $y = g(t, u, p)$, with first derivatives as `FMUSystem` has them.
 
-    def __repr__(self) -> str:
-        unit = self.unit
-        rows = [f"FMUSystem of {unit.path}"]
-        for what in ("states", "inputs", "parameters", "outputs"):
-            names = [one.name for one in getattr(unit, what)]
-            rows.append(f"  {what}: {', '.join(names[:12])}{', ...' if len(names) > 12 else ''}" if names else "")
-        rows.append(f"  derivatives: {'of the unit' if unit.exact else 'by central differences'}")
-        return "\n".join(row for row in rows if row)
+    - `parameters`: its numbers by name; their paths are the names alone.
+    - `unit`: the file and its variables.
+    """
 
-    @classmethod
-    def example(cls) -> "Example[FMUSystem]":
-        raise ArgumentError("A unit that was read from a file has no example: simulate from its `start()`.")
+    def start(self) -> None:
+        """Return the state of a system without dynamics, None."""
+
+    def outputs(self, t: ArrayLike, y: Any, inputs: Inputs) -> dict[str, Array]:
+        found = self.values("outputs", t, jnp.zeros(0), inputs)
+        return {one.name: found[i] for i, one in enumerate(self.unit.outputs)}
 
 
 @functools.cache
@@ -137,8 +161,20 @@ def _columns(unit: Unit, kind: Kind, group: Group, *point: Array) -> Array:
 
 
 @_columns.defjvp
-def _second(unit: Unit, kind: Kind, group: Group, point: Any, tangents: Any) -> tuple[Array, Array]:
+def _columns_tangent(unit: Unit, kind: Kind, group: Group, point: Any, tangents: Any) -> tuple[Array, Array]:
+    found = _columns(unit, kind, group, *point)
+    bent = functools.partial(unit.bent, kind, group)
+    shape = jax.ShapeDtypeStruct(found.shape, found.dtype)
+    return found, _forwards(unit, bent, shape, point, tangents)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1, 2))
+def _forwards(unit: Unit, bent: Any, shape: Any, point: Any, tangents: Any) -> Array:
+    return jax.pure_callback(bent, shape, *point, *tangents, vmap_method="broadcast_all")
+
+
+@_forwards.defjvp
+def _third(unit: Unit, bent: Any, shape: Any, operands: Any, tangents: Any) -> tuple[Array, Array]:
     raise ArgumentError(
-        f"The unit `{unit.path}` has first derivatives alone, but second ones are asked for. Solve by `Tsit5` or `BDF`, whose "
-        "steps have none in their derivatives, and fit by `GaussNewton`."
+        f"The unit `{unit.path}` has no third derivatives. Solve by `Tsit5` or `BDF`, whose steps have fewer in their derivatives."
     )

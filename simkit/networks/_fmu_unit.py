@@ -10,6 +10,7 @@ import tempfile
 import threading
 import warnings
 import weakref
+from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -22,6 +23,15 @@ from ._fmu_calls import Calls, RestlessError, fmpy_package
 STEP = float(np.cbrt(np.finfo(float).eps))
 """Steps of central differences, relative to the size of a number: their error is some 1e-10."""
 
+COARSE = float(np.finfo(float).eps ** 0.2)
+"""The same for differences of differences, whose error is some 1e-4."""
+
+DIFFERENT = 1e-4
+"""The difference of a column of derivatives, relative to its largest number, above which a unit's own are not trusted."""
+
+MOST_INSTANCES = 256
+"""Instances of a unit in a process; one more set of parameters takes over that which was used longest ago."""
+
 SHORTEST, LONGEST = -26, -10
 """Powers of 4 between which the step past an event lies, relative to the time or the span: 2e-16 to 1e-6."""
 
@@ -30,6 +40,7 @@ SAME = 1e-6
 
 Kind = Literal["slopes", "outputs", "start", "indicators", "after"]
 Group = Literal["time", "states", "inputs", "parameters"]
+"""The fields of a `Point`."""
 
 
 class Variable(NamedTuple):
@@ -59,7 +70,7 @@ class Unit:
     - `states`, `slopes`, `inputs`, `parameters`, `outputs`: its variables; `fixed` further start values, each with type and
         reference.
     - `indicators`: how many event indicators there are.
-    - `exact`: whether the unit gives directional derivatives; elsewhere they are central differences.
+    - `exact`: the groups by which the unit gives directional derivatives; elsewhere they are central differences.
     - `span`: the times of its default experiment.
     """
 
@@ -72,7 +83,7 @@ class Unit:
     outputs: tuple[Variable, ...]
     fixed: tuple[tuple[str, int, Any], ...]
     indicators: int
-    exact: bool
+    exact: tuple[Group, ...]
     span: tuple[float, float]
 
     def count(self, kind: Kind) -> int:
@@ -94,81 +105,106 @@ class Unit:
         shape = self.count(kind), width
         return self._over(point, shape, lambda instance, at: instance.columns(kind, group, at))
 
-    def _over(
-        self, point: Any, shape: tuple[int, ...], function: "Callable[[_Instance, Point], np.ndarray]"
-    ) -> np.ndarray:
+    def bent(self, kind: Kind, group: Group, *point: Any) -> np.ndarray:
+        """The derivatives of `columns` along directions: `point` holds the four parts of a point and of a direction."""
+        width = 1 if group == "time" else len(getattr(self, group))
+        shape = self.count(kind), width
+        return self._over(point, shape, lambda instance, at, along: instance.bent(kind, group, at, along))
+
+    def _over(self, point: Any, shape: tuple[int, ...], function: "Callable[..., np.ndarray]") -> np.ndarray:
         given = [np.asarray(x) for x in point]
         dtype, lead = given[1].dtype, given[0].shape
-        rows = (math.prod(lead),)
-        time, states, inputs, parameters = (x.astype(float).reshape(rows + x.shape[len(lead) :]) for x in given)
-        found = np.full((len(time), *shape), np.nan)
+        rows = math.prod(lead)
+        flat = [x.astype(float).reshape((rows, *x.shape[len(lead) :])) for x in given]
+        finite = np.isfinite(np.concatenate([x.reshape(rows, -1) for x in flat], axis=1)).all(axis=1)
+        found = np.full((rows, *shape), np.nan)
         instance = _instance(self)
         with instance.lock:
-            for i in range(len(time)):
-                at = Point(float(time[i]), states[i], inputs[i], parameters[i])
-                if all(np.isfinite(x).all() for x in at):
-                    found[i] = instance.guarded(function, at, found[i])
+            for i in np.flatnonzero(finite):
+                parts = [x[i] for x in flat]
+                points = [Point(float(parts[j]), *parts[j + 1 : j + 4]) for j in range(0, len(parts), 4)]
+                found[i] = instance.guarded(function, points, found[i])
         return found.reshape(*lead, *shape).astype(dtype)
 
 
 class _Instance:
-    """The unit unpacked and loaded in this process. Its parameters are set by a new start, so that nothing is remembered."""
+    """The unit loaded in this process: an instance for each set of parameters in use, so that nothing is remembered."""
 
     def __init__(self, unit: Unit):
         self.unit, self.lock = unit, threading.RLock()
-        known, self.folder = unpacked(unit.path, unit.digest)
+        self.known, self.folder = unpacked(unit.path, unit.digest)
         weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
-        self.known, self.calls, self.begun = known, Calls(Path(self.folder), known), None
+        self.most = 1 if self.known.modelExchange.canBeInstantiatedOnlyOncePerProcess else MOST_INSTANCES
+        self.begun: OrderedDict[bytes, Calls] = OrderedDict()
+        self.spare: list[Calls] = []
+        self.references = {
+            name: [one.reference for one in getattr(unit, name)]
+            for name in ("states", "slopes", "inputs", "parameters", "outputs")
+        }
         self.sizes = np.ones(len(unit.states))
 
-    def guarded(self, function: "Callable[[_Instance, Point], np.ndarray]", at: Point, failed: Any) -> np.ndarray:
+    def guarded(self, function: Callable[..., Any], points: list[Point], failed: Any) -> Any:
         """What a function of this instance finds; `failed` where the unit returns an error, after which it begins anew."""
         try:
-            return function(self, at)
+            return function(self, *points)
         except (fmpy_package().fmi1.FMICallException, RestlessError):
-            self.calls, self.begun = Calls(Path(self.folder), self.known), None
+            self.begun.clear()
             return failed
 
-    def begin(self, at: Point) -> None:
-        """Start the unit with its parameters, unless it has them."""
-        begun = at.parameters.tobytes()
-        if begun == self.begun:
-            return
-        unit, self.begun = self.unit, None
-        references = [one.reference for one in (*unit.inputs, *unit.parameters)]
+    def begin(self, at: Point) -> Calls:
+        """An instance that was started with these parameters."""
+        name = at.parameters.tobytes()
+        if name in self.begun:
+            self.begun.move_to_end(name)
+            return self.begun[name]
+        unit = self.unit
+        if self.spare:
+            calls = self.spare.pop()
+        elif len(self.begun) >= self.most:
+            calls = self.begun.popitem(last=False)[1]
+        else:
+            calls = Calls(Path(self.folder), self.known)
+        references = self.references["inputs"] + self.references["parameters"]
         values = [*(one.start or 0.0 for one in unit.inputs), *at.parameters]
-        self.calls.initialize(unit.span[0], (references, values), unit.fixed)
-        self.sizes = self.calls.nominals(len(unit.states))
-        self.begun = begun
+        calls.initialize(unit.span[0], (references, values), unit.fixed)
+        self.sizes = calls.nominals(len(unit.states))
+        self.begun[name] = calls
+        return calls
+
+    def forget(self, at: Point) -> None:
+        """Have the unit begin anew with these parameters when it is needed next."""
+        calls = self.begun.pop(at.parameters.tobytes(), None)
+        if calls is not None:
+            self.spare.append(calls)
 
     def value(self, kind: Kind, at: Point) -> np.ndarray:
         """Numbers of a kind at one point."""
         unit = self.unit
         if kind == "start":
-            self.begun = None
-            self.begin(at)
-            return self.calls.states(len(unit.states))
+            self.forget(at)
+            return self.begin(at).states(len(unit.states))
         if kind == "after":
             return self._after(at)
-        self.place(at)
+        calls = self.place(at)
         if kind == "slopes":
-            return self.calls.slopes(len(unit.states))
+            return calls.slopes(len(unit.states))
         if kind == "indicators":
-            return self.calls.indicators(unit.indicators)
-        return self.calls.get([one.reference for one in unit.outputs])
+            return calls.indicators(unit.indicators)
+        return calls.get(self.references["outputs"])
 
-    def place(self, at: Point) -> None:
-        """Set everything, conditions too: as they are at this point, whatever they were before."""
-        self.begin(at)
-        self._move(at)
-        if self.unit.indicators and self.calls.event():
+    def place(self, at: Point) -> Calls:
+        """An instance where everything is set, conditions too: as they are at this point, whatever they were before."""
+        calls = self.begin(at)
+        self._move(calls, at)
+        if self.unit.indicators and calls.event():
             # What the unit did at this event it may remember beside its states.
-            self.begun = None
-            self.calls.at(at.time, at.states)
+            self.forget(at)
+            calls.at(at.time, at.states)
+        return calls
 
-    def _move(self, at: Point) -> None:
-        self.calls.at(at.time, at.states)
-        self.calls.set([one.reference for one in self.unit.inputs], at.inputs)
+    def _move(self, calls: Calls, at: Point) -> None:
+        calls.at(at.time, at.states)
+        calls.set(self.references["inputs"], at.inputs)
 
     def _after(self, at: Point) -> np.ndarray:
         """The states after the event at a point.
@@ -181,25 +217,25 @@ class _Instance:
         for power in range(SHORTEST, LONGEST):
             step = 4.0**power * max(abs(at.time), end - begin)
             before, behind = (at._replace(time=at.time + s, states=at.states + s * slopes) for s in (-step, step))
-            self.begun = None
-            self.place(before)
-            signs = self.calls.indicators(unit.indicators) > 0
-            self._move(behind)
-            if not (signs == (self.calls.indicators(unit.indicators) > 0)).all():
-                return at.states + self._changed(behind)
+            self.forget(at)
+            calls = self.place(before)
+            signs = calls.indicators(unit.indicators) > 0
+            self._move(calls, behind)
+            if not (signs == (calls.indicators(unit.indicators) > 0)).all():
+                return at.states + self._changed(calls, behind)
         return at.states
 
-    def _changed(self, at: Point) -> np.ndarray:
+    def _changed(self, calls: Calls, at: Point) -> np.ndarray:
         """What the event at a point, where the unit stands, adds to the states."""
         count = len(self.unit.states)
-        self.calls.event()
-        after = self.calls.states(count)
-        slopes = self.calls.slopes(count)
-        self.begun = None
+        calls.event()
+        after = calls.states(count)
+        slopes = calls.slopes(count)
+        self.forget(at)
         if not np.allclose(slopes, self.value("slopes", at._replace(states=after)), rtol=SAME, atol=0):
             warnings.warn(
-                f"The unit `{self.unit.path}` changes at its event at time {at.time:g} what its states do not hold: its trajectory ends "
-                "there.",
+                f"The unit `{self.unit.path}` changes at its event at time {at.time:g} what its states do not hold: its "
+                "trajectory ends there.",
                 stacklevel=2,
             )
             raise RestlessError("it remembers")
@@ -208,17 +244,32 @@ class _Instance:
     def columns(self, kind: Kind, group: Group, at: Point) -> np.ndarray:
         """The derivatives of `value` by a group of numbers."""
         unit = self.unit
-        if unit.exact and kind in ("slopes", "outputs") and group in ("states", "inputs"):
-            self.place(at)
-            unknowns = [one.reference for one in (unit.outputs if kind == "outputs" else unit.slopes)]
-            found = [self.calls.derivative(unknowns, one.reference) for one in getattr(unit, group)]
+        if group in unit.exact and kind in ("slopes", "outputs"):
+            calls = self.place(at)
+            found = [calls.derivative(self.references[kind], one) for one in self.references[group]]
         else:
             found = [self._difference(kind, group, at, i) for i in range(np.size(getattr(at, group)))]
         return np.stack(found, axis=-1) if found else np.zeros((unit.count(kind), 0))
 
+    def bent(self, kind: Kind, group: Group, at: Point, along: Point) -> np.ndarray:
+        """The derivatives of `columns` along a direction, by central differences."""
+        sizes = [
+            abs(move) / self._scale(name, i, value)
+            for name, value_of, move_of in zip(Point._fields, at, along, strict=True)
+            for i, (value, move) in enumerate(zip(np.atleast_1d(value_of), np.atleast_1d(move_of), strict=True))
+        ]
+        if not any(sizes):
+            return np.zeros((self.unit.count(kind), np.size(getattr(at, group))))
+        step = (STEP if "states" in self.unit.exact else COARSE) / max(sizes)
+        up, down = (
+            self.columns(kind, group, Point(*(x + sign * step * d for x, d in zip(at, along, strict=True))))
+            for sign in (1.0, -1.0)
+        )
+        return (up - down) / (2 * step)
+
     def _difference(self, kind: Kind, group: Group, at: Point, place: int) -> np.ndarray:
         middle = np.atleast_1d(np.asarray(getattr(at, group), float))
-        step = STEP * max(abs(middle[place]), self._size(group, place))
+        step = STEP * self._scale(group, place, middle[place])
 
         def moved(by: float) -> tuple[float, np.ndarray]:
             one = middle.copy()
@@ -229,13 +280,13 @@ class _Instance:
         (up, high), (down, low) = moved(step), moved(-step)
         return (high - low) / (up - down)
 
-    def _size(self, group: Group, place: int) -> float:
-        """The size of a number that may be zero: its start value, else what the unit declares, else 1."""
+    def _scale(self, group: str, place: int, value: float) -> float:
+        """The size of a number that may be zero: at least its start value, else what the unit declares, else 1."""
         if group == "time":
             begin, end = self.unit.span
-            return end - begin
+            return max(abs(value), end - begin)
         start = getattr(self.unit, group)[place].start
-        return abs(start) if start else (self.sizes[place] if group == "states" else 1.0)
+        return max(abs(value), abs(start) if start else (self.sizes[place] if group == "states" else 1.0))
 
 
 @functools.cache
@@ -248,19 +299,50 @@ def _instance(unit: Unit) -> _Instance:
     return _made(unit, os.getpid())
 
 
-def started(unit: Unit) -> None:
+def started(unit: Unit) -> Unit:
     """Load a unit and start it with the values of its file, so that what fails does so where it is read.
+
+    **Returns:** the unit; it goes by differences where its directional derivatives are not those of its slopes, and by parameters
+    where it gives none, which the standard leaves open.
 
     **Raises:** a `DataError` with what the library says, an `ArgumentError` for events that a system cannot have.
     """
     numbers = [np.array([one.start or 0.0 for one in ones]) for ones in (unit.inputs, unit.parameters)]
+    at = Point(unit.span[0], np.zeros(len(unit.states)), *numbers)
     try:
         instance = _instance(unit)
-        instance.begin(Point(unit.span[0], np.zeros(len(unit.states)), *numbers))
+        start = instance.value("start", at)
+        if not unit.exact:
+            return unit
+        groups: tuple[Group, ...] = ("states", "inputs", "parameters")
+        check = functools.partial(_same_derivatives, start=start)
+        right = tuple(group for group in groups if instance.guarded(functools.partial(check, group=group), [at], False))
+        if not {"states", "inputs"} <= {*right}:
+            warnings.warn(
+                f"The directional derivatives of the unit `{unit.path}` are not those of its slopes. Differences stand in "
+                "for them.",
+                stacklevel=3,
+            )
+            right = ()
+        return dataclasses.replace(unit, exact=right)
     except RestlessError as error:
         raise ArgumentError(f"The unit `{unit.path}` cannot be a system: {error}.") from error
     except (OSError, fmpy_package().fmi1.FMICallException) as error:
         raise DataError(f"The unit `{unit.path}` cannot be started: {error}") from error
+
+
+def _same_derivatives(instance: _Instance, at: Point, group: Group, start: np.ndarray) -> bool:
+    """Tell whether the unit's own derivatives agree with differences, at the start and a tenth beside it."""
+    sizes = np.array([instance._scale("states", i, x) for i, x in enumerate(start)])
+    for states in (start, start + 0.1 * sizes):
+        point = at._replace(states=states)
+        own = instance.columns("slopes", group, point)
+        found = [instance._difference("slopes", group, point, i) for i in range(own.shape[1])]
+        found = np.stack(found, axis=-1) if found else own
+        scale = np.maximum(np.abs(own), np.abs(found)).max(initial=0.0, axis=0)
+        if not np.isnan(found).any() and not (np.abs(own - found) <= DIFFERENT * scale).all():
+            return False
+    return True
 
 
 def unpacked(path: str, digest: str) -> tuple[Any, str]:

@@ -14,10 +14,10 @@ from ..core import (
     StaticSystem,
     System,
     as_events,
-    check_own_events,
     as_float_array,
     as_inputs,
     as_state,
+    check_own_events,
     warn_of_unread,
 )
 from ._condition_table import stack
