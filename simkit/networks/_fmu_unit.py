@@ -87,7 +87,7 @@ class Unit:
     span: tuple[float, float]
 
     def count(self, kind: Kind) -> int:
-        """How many numbers there are of a kind."""
+        """The number of values of a kind."""
         if kind == "indicators":
             return self.indicators
         return len(self.outputs if kind == "outputs" else self.states)
@@ -144,7 +144,7 @@ class _Instance:
         self.sizes = np.ones(len(unit.states))
 
     def guarded(self, function: Callable[..., Any], points: list[Point], failed: Any) -> Any:
-        """What a function of this instance finds; `failed` where the unit returns an error, after which it begins anew."""
+        """The result of a function of this instance; `failed` where the unit returns an error, after which it begins anew."""
         try:
             return function(self, *points)
         except (fmpy_package().fmi1.FMICallException, RestlessError):
@@ -226,7 +226,7 @@ class _Instance:
         return at.states
 
     def _changed(self, calls: Calls, at: Point) -> np.ndarray:
-        """What the event at a point, where the unit stands, adds to the states."""
+        """The change of the states by the event at a point, where the unit stands."""
         count = len(self.unit.states)
         calls.event()
         after = calls.states(count)
