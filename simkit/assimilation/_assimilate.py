@@ -1,6 +1,6 @@
 """assimilate: a system, a start and observations in, states at the times of the observations out."""
 
-import dataclasses
+from pathlib import Path
 from typing import Any, Literal
 
 import equinox as eqx
@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
+from .._budget import Within
 from .._doors import check_key, check_kind, check_progress, shown
 from .._errors import ArgumentError, SimulationError
 from .._progress import Progress, Say
@@ -27,10 +28,11 @@ from ..core import (
 )
 from ..engine import Fixed, Method, Varying, note_trace, resolve
 from ..solvers import SolverLike
-from ._cycles import Run, ensemble_cycles, window_cycles
+from ._cycles import Run, finished, work_of
 from ._filters import AbstractEnsembleFilter
 from ._observations import Observations
-from ._result import Assimilation, rms_error
+from ._result import Assimilation, compared
+from ._stored import in_stretches
 from ._variational import FourDVar
 
 
@@ -48,6 +50,8 @@ def assimilate(
     truth: Any = None,
     keep_members: bool = False,
     on_failure: Literal["raise", "mark"] = "raise",
+    store: str | Path | None = None,
+    within: Within = None,
     progress: Say = None,
 ) -> Assimilation:
     """Find the states of a system from observations: forecast to each time, correct by what is seen there, and so on.
@@ -66,6 +70,9 @@ def assimilate(
         errors.
     - `keep_members`: whether the result has the analysed ensembles of all times.
     - `on_failure`: "raise" a `SimulationError` where a forecast fails, or "mark" it in the status.
+    - `store`: a folder that keeps every 32 cycles of a filter, and every 4 windows of 4D-Var, once they are done, so that the same
+        call goes on after a crash, to the same bits.
+    - `within`: seconds, or words such as "2 h": no stretch of cycles begins that would end later; the result has the times so far.
     - `progress`: the time that it takes, on terminals and in notebooks by default; True, False or a function as in `fit`.
 
     **Returns:** an `Assimilation`.
@@ -135,7 +142,11 @@ def assimilate(
     quiet = traced((run, start, truth))
     with Progress(None, 0, False if quiet else progress, verb="assimilate") as counter:
         counter.tell(f"{observations.times.size} cycles")
-        result = _compiled(run, start, method, keep_members, truth)
+        if store is None and within is None:
+            result = _compiled(run, start, method, keep_members, truth)
+        else:
+            _check_known(quiet)
+            result = compared(in_stretches(run, start, method, keep_members, store, within, counter), truth)
         if not quiet and not counter.silent:
             jax.block_until_ready(result.status)
     if on_failure == "raise" and not traced(result.status) and (text := result.failure()):
@@ -146,14 +157,18 @@ def assimilate(
 @eqx.filter_jit
 def _compiled(run: Run, start: State, method: Any, keep_members: bool, truth: Any) -> Assimilation:
     note_trace("assimilation", {"times": run.observations.times, "method": type(method).__name__})
-    if isinstance(method, FourDVar):
-        result = window_cycles(run, start, method)
-    else:
-        result = ensemble_cycles(run, start, method, keep_members)
-    if truth is None:
-        return result
-    errors = {"error": rms_error(result.mean, truth), "forecast_error": rms_error(result.forecast, truth)}
-    return dataclasses.replace(result, **errors)
+    work = work_of(run, start, method, keep_members)
+    carry, (figures, members) = work.all()
+    return compared(finished(run, method, work.begun, carry, figures, members), truth)
+
+
+def _check_known(quiet: bool) -> None:
+    """Refuse files and clocks inside a transformation."""
+    if quiet:
+        raise ArgumentError(
+            "Arguments `store` and `within` must be left out inside `jit`, `grad` and other transformations, which neither write files "
+            "nor read clocks."
+        )
 
 
 def _first_member(start: State) -> State:

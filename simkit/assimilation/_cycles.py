@@ -1,5 +1,6 @@
 """Cycles of forecast and correction, as one loop of a compiled program."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -69,10 +70,12 @@ class Figures(NamedTuple):
     status: Array
 
     def result(self, run: Run, last: State, members: Any, method: str) -> Assimilation:
-        """The figures as a user sees them."""
-        states = jax.vmap(run.unflat)
+        """The figures as a user sees them; those of the first times where the time was up."""
+        states, times, count = jax.vmap(run.unflat), run.observations.times, self.status.shape[0]
+        if count < times.shape[0]:
+            method = f"{method}; the time was up after {count} of {times.shape[0]} times"
         return Assimilation(
-            times=run.observations.times,
+            times=times[:count],
             mean=states(self.found),
             deviation=states(self.deviation),
             forecast=states(self.forecast),
@@ -88,17 +91,64 @@ class Figures(NamedTuple):
         )
 
 
-def ensemble_cycles(run: Run, start: State, method: AbstractEnsembleFilter, keep: bool) -> Assimilation:
-    """Forecast an ensemble from time to time, and correct it by the observations of each."""
-    begin = jax.vmap(run.flat)(start)
-    count, times = begin.shape[0], run.observations.times
+class Work(NamedTuple):
+    """An assimilation as a loop: what goes from turn to turn, the turns, and figures that are there before them.
+
+    - `carry`: at the start. `turns`: what each turn reads, arrays with a leading axis of turns.
+    - `turn`: the function of a scan; its results are figures, with members where they are kept.
+    - `begun`: figures of the first window, None for filters.
+    """
+
+    carry: Any
+    turns: Any
+    turn: Callable[[Any, Any], tuple[Any, tuple[Figures, Any]]]
+    begun: Figures | None = None
+
+    def all(self) -> tuple[Any, tuple[Figures, Any]]:
+        """The last carry, and the figures of all turns."""
+        return jax.lax.scan(self.turn, self.carry, self.turns)
+
+
+def work_of(run: Run, start: State, method: AbstractEnsembleFilter | FourDVar, keep: bool) -> Work:
+    """The loop of a method from its start."""
+    if isinstance(method, FourDVar):
+        length, shift = method.window, method.shift
+        window = _window(run, method)
+        rows, begun = window(run.flat(start), jnp.zeros((), int), length)
+        later = 1 + (run.observations.times.size - length) // shift
+        return Work((rows[shift - 1], rows[-1]), shift * jnp.arange(1, later), _window_turn(run, method), begun)
+    begin, times = jax.vmap(run.flat)(start), run.observations.times
     values, errors = run.rows()
     before = jnp.concatenate([run.observations.start[None].astype(times.dtype), times[:-1]])
     keys = None if run.key is None else jax.random.split(run.key, times.size)
-    inflation = method.inflation.astype(begin.dtype)
+    return Work(begin, ((before, times), values, errors, keys), turn_of(run, method, keep))
+
+
+def turn_of(run: Run, method: AbstractEnsembleFilter | FourDVar, keep: bool) -> Callable[[Any, Any], tuple[Any, Any]]:
+    """One turn of the loop: a cycle of a filter, or a window."""
+    return _window_turn(run, method) if isinstance(method, FourDVar) else _cycle(run, method, keep)
+
+
+def finished(
+    run: Run, method: AbstractEnsembleFilter | FourDVar, begun: Figures | None, carry: Any, figures: Figures, members: Any
+) -> Assimilation:
+    """The figures of all turns as a user sees them."""
+    states = jax.vmap(run.unflat)
+    if isinstance(method, FourDVar):
+        joined = jax.tree.map(lambda a, b: jnp.concatenate([a, b.reshape(-1, *b.shape[2:])]), begun, figures)
+        weak = "" if method.model_error is None else ", weak constraint"
+        text = f"FourDVar, windows of {method.window} moved by {method.shift}, {method.iterations} iterations{weak}"
+        return joined.result(run, run.unflat(carry[1]), None, text)
+    kept = None if members is None else jax.vmap(states)(members)
+    return figures.result(run, states(carry), kept, f"{type(method).__name__} with {carry.shape[0]} members")
+
+
+def _cycle(run: Run, method: AbstractEnsembleFilter, keep: bool) -> Callable[[Any, Any], tuple[Any, Any]]:
+    """Forecast an ensemble to the next time, and correct it by the observations there."""
 
     def cycle(members: Array, now: Any) -> tuple[Array, Any]:
         (t, until), value, error, key = now
+        count, inflation = members.shape[0], method.inflation.astype(members.dtype)
         for_paths, for_update, for_turn = (None,) * 3 if key is None else jax.random.split(key, 3)
         member_keys = None if for_paths is None else jax.random.split(for_paths, count)
         one = lambda x, k: run.path(x, jnp.stack([t, until]), k)
@@ -123,14 +173,21 @@ def ensemble_cycles(run: Run, start: State, method: AbstractEnsembleFilter, keep
         figures = Figures(found, width(turned), mean, width(anomalies), seen.innovation, chi, there, rank, failed)
         return after, (figures, after if keep else None)
 
-    last, (rows, members) = jax.lax.scan(cycle, begin, ((before, times), values, errors, keys))
-    states = jax.vmap(run.unflat)
-    kept = None if members is None else jax.vmap(states)(members)
-    return rows.result(run, states(last), kept, f"{type(method).__name__} with {count} members")
+    return cycle
 
 
-def window_cycles(run: Run, start: State, method: FourDVar) -> Assimilation:
-    """Fit the start of one window after the other; the first uses all of its observations, each later one its last `shift`."""
+def _window_turn(run: Run, method: FourDVar) -> Callable[[Any, Any], tuple[Any, Any]]:
+    """Fit the start of the next window; it uses its last `shift` observations, the first one all of its own."""
+    window, shift = _window(run, method), method.shift
+
+    def turn(carry: tuple[Array, Array], k: Array) -> tuple[tuple[Array, Array], Any]:
+        rows, figures = window(carry[0], k, shift)
+        return (rows[shift - 1], rows[-1]), (figures, None)
+
+    return turn
+
+
+def _window(run: Run, method: FourDVar) -> Callable[[Array, Array, int], tuple[Array, Figures]]:
     (root, error_root), times = method.roots(run.dtype), run.observations.times
     values, errors = run.rows()
     length, shift = method.window, method.shift
@@ -179,19 +236,7 @@ def window_cycles(run: Run, start: State, method: FourDVar) -> Assimilation:
         missed = whitened(before)
         return rows, Figures(rows[-used:], deviation, before[-used:], width, missed, share, observed, rank, status)
 
-    rows, begun = window(run.flat(start), jnp.zeros((), int), length)
-
-    def cycle(carry: tuple[Array, Array], k: Array) -> tuple[tuple[Array, Array], Any]:
-        rows, figures = window(carry[0], k, shift)
-        return (rows[shift - 1], rows[-1]), figures
-
-    later = 1 + (times.size - length) // shift
-    starts = shift * jnp.arange(1, later)
-    (_, last), rest = jax.lax.scan(cycle, (rows[shift - 1], rows[-1]), starts)
-    joined = jax.tree.map(lambda a, b: jnp.concatenate([a, b.reshape(-1, *b.shape[2:])]), begun, rest)
-    weak = "" if error_root is None else ", weak constraint"
-    text = f"FourDVar, windows of {length} moved by {shift}, {method.iterations} iterations{weak}"
-    return joined.result(run, run.unflat(last), None, text)
+    return window
 
 
 def disturbed(

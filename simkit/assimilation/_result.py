@@ -1,5 +1,6 @@
 """Assimilation: states found from observations, with what says whether they can be trusted."""
 
+import dataclasses
 from typing import Any
 
 import equinox as eqx
@@ -98,6 +99,15 @@ class Assimilation(eqx.Module):
 def _flat(tree: Any) -> np.ndarray:
     leaves = [np.asarray(leaf, float) for leaf in jax.tree.leaves(tree)]
     return np.concatenate([leaf.reshape(leaf.shape[0], -1) for leaf in leaves], axis=1)
+
+
+def compared(result: Assimilation, truth: Any) -> Assimilation:
+    """The result with its errors, where the truth is known."""
+    if truth is None:
+        return result
+    truth = jax.tree.map(lambda x: x[: result.status.shape[0]], truth)
+    errors = {"error": rms_error(result.mean, truth), "forecast_error": rms_error(result.forecast, truth)}
+    return dataclasses.replace(result, **errors)
 
 
 def rms_error(found: Any, truth: Any) -> Float[Array, " times"]:

@@ -1,6 +1,5 @@
 """Fits whose finished starts are kept on disk."""
 
-import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +13,7 @@ from jaxtyping import Array, Float, Int
 from .._budget import has_room
 from .._progress import Progress
 from ..problem import Problem, defining_parts
-from ..stores import describe, journal, packed, unpacked
+from ..stores import kept_in, packed, unpacked
 from ._local_model import no_model
 from ._method import End
 from ._start_queue import LANES
@@ -36,19 +35,6 @@ def blocks(count: int, size: int) -> list[np.ndarray]:
     return [np.minimum(np.arange(first, first + size), count - 1) for first in range(0, count, size)]
 
 
-class _Unstored:
-    """A journal that keeps nothing."""
-
-    def __init__(self, settings: Mapping[str, Any]):
-        self.settings = settings
-
-    def read(self, name: str) -> None:
-        return None
-
-    def write(self, name: str, values: Any) -> None:
-        pass
-
-
 def kept_work(
     store: str | Path | None,
     kind: str,
@@ -57,9 +43,7 @@ def kept_work(
     settings: Mapping[str, Any] | None = None,
 ) -> Any:
     """The journal of work on a problem, as a context; one that keeps nothing without a store."""
-    if store is None:
-        return contextlib.nullcontext(_Unstored(settings or {}))
-    return journal(store, kind, describe({**defining_parts(problem), **asked}), settings or {})
+    return kept_in(store, kind, lambda: {**defining_parts(problem), **asked}, settings)
 
 
 def block_settings() -> dict[str, int]:

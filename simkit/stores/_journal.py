@@ -5,7 +5,7 @@ import hashlib
 import importlib.metadata
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,7 +14,7 @@ import numpy as np
 
 from .._errors import ResultFileError, StoreError
 from ._atomic import write_text
-from ._definition import differences, fingerprint
+from ._definition import describe, differences, fingerprint
 from ._image import hdf5_image
 from ._lock import NAME as LOCK
 from ._lock import Lock
@@ -83,6 +83,34 @@ class Journal(NamedTuple):
     def _files(self, name: str) -> list[Path]:
         found = ((path, RECORD.fullmatch(path.name)) for path in sorted(self.folder.glob(f"{name}-*.h5")))
         return [path for path, match in found if match is not None and match[1] == name]
+
+
+class Unstored:
+    """A journal that keeps nothing."""
+
+    def __init__(self, settings: Mapping[str, int]):
+        self.settings = settings
+
+    def read(self, name: str) -> None:
+        return None
+
+    def write(self, name: str, values: Any) -> None:
+        pass
+
+
+def kept_in(
+    store: str | Path | None,
+    kind: str,
+    definition: Callable[[], Mapping[str, Any]],
+    settings: Mapping[str, int] | None = None,
+) -> Any:
+    """The journal of a computation, as a context; one that keeps nothing without a store.
+
+    **Arguments:** `definition`, what the computation depends on, which is asked for where there is a store; others as in `journal`.
+    """
+    if store is None:
+        return contextlib.nullcontext(Unstored(settings or {}))
+    return journal(store, kind, describe(definition()), settings or {})
 
 
 @contextlib.contextmanager
