@@ -239,8 +239,10 @@ def _individual(name: str, part: Section) -> Free | Individual:
     transform: Any = own.name("transform", ("linear", "log"), "transform")
     anew = own.section("occasion_spread")
     occasions = _free(f"{name}.occasion_spread", anew) if "occasion_spread" in own else None
+    above = own.section("group_spreads")
+    groups = {level: _free(f"{name}.{level}_spread", above.section(level)) for level in above.table}
     own.finish()
-    return Individual(mean, wide, found, correlated, transform, occasions)
+    return Individual(mean, wide, found, correlated, transform, occasions, groups)
 
 
 def _free(name: str, part: Section) -> Free:
