@@ -10,7 +10,7 @@ import numpy as np
 import numpyro.distributions as dist
 from jaxtyping import Array, Float, Int
 
-from .._doors import check_mapping
+from .._doors import check_mapping, shown
 from .._errors import ArgumentError, check_known
 from ..core import POSITIVE, REAL, Support, as_float_array
 from ._condition_table import Table
@@ -34,7 +34,8 @@ class Individual(NamedTuple):
     **Arguments:**
 
     - `mean`: what is known of the median, or mean, of the population.
-    - `spread`: what is known of the standard deviation of g; a half-normal prior of scale 1 by default.
+    - `spread`: what is known of the standard deviation of g; a half-normal prior of scale 1 by default. 0 where it is the same for
+        all members of a group, or for all occasions of all: then `group_spreads` or `occasion_spread` say what differs.
     - `effects`: covariate -> what is known of its effect on g. Experiments bring the values: `Experiment(covariates=)`. Centre
         them, so that the mean is that of a usual individual.
     - `correlated`: whether the parameter is correlated with all others that are.
@@ -49,7 +50,7 @@ class Individual(NamedTuple):
     """
 
     mean: Free = Free()
-    spread: Free | None = None
+    spread: Free | float | None = None
     effects: Mapping[str, Free] = {}
     correlated: bool = False
     transform: Transform | None = None
@@ -79,6 +80,7 @@ class Population(eqx.Module):
     - `correlated`: which of the parameters are correlated with each other.
     - `switching`: which of them differ between occasions; `visits`: the occasions of all individuals.
     - `levels`: groups of individuals, the innermost first.
+    - `between`: which parameters have a spread between individuals, and so deviations of theirs.
     """
 
     covariates: Float[Array, "effect individual"]
@@ -94,6 +96,7 @@ class Population(eqx.Module):
     switching: tuple[int, ...] = eqx.field(static=True, default=())
     visits: tuple[Visit, ...] = eqx.field(static=True, default=())
     levels: tuple[Level, ...] = eqx.field(static=True, default=())
+    between: tuple[int, ...] = eqx.field(static=True, default=())
 
     @property
     def shared(self) -> int:
@@ -104,7 +107,7 @@ class Population(eqx.Module):
     @property
     def _group_spreads(self) -> int:
         """The place of the first spread between groups."""
-        return self.first + len(self.names) + len(self.owners) + len(self.switching)
+        return self.first + len(self.between) + len(self.owners) + len(self.switching)
 
     @property
     def total(self) -> int:
@@ -114,7 +117,7 @@ class Population(eqx.Module):
     @property
     def own_effects(self) -> int:
         """Number of the deviations of the individual that has most, its own and those of its occasions."""
-        return len(self.names) + len(self.switching) * max((visit.number + 1 for visit in self.visits), default=0)
+        return len(self.between) + len(self.switching) * max((visit.number + 1 for visit in self.visits), default=0)
 
     @property
     def effects(self) -> int:
@@ -124,9 +127,9 @@ class Population(eqx.Module):
     @property
     def places(self) -> Int[np.ndarray, " deviations"]:
         """The place of each deviation of `theta` in the flat array `(effect, individual)`; that of a group at its first member."""
-        size, most = len(self.labels), (self.own_effects - len(self.names)) // max(len(self.switching), 1)
+        size, most = len(self.labels), (self.own_effects - len(self.between)) // max(len(self.switching), 1)
         own = np.array([visit.number * size + visit.individual for visit in self.visits], int)
-        base, column = len(self.names) * size, self.own_effects
+        base, column = len(self.between) * size, self.own_effects
         found = [np.arange(base), *(base + m * most * size + own for m in range(len(self.switching)))]
         for level in self.levels:
             found += [(column + m) * size + level.first for m in range(len(level.effects))]
@@ -200,20 +203,22 @@ class Population(eqx.Module):
     def occasion_values(self, theta: Float[Array, " parameters"]) -> Float[Array, "effect occasion"]:
         """The parameters that differ between occasions, on all occasions in the order of `visits`, natural units."""
         each, owners = np.array(self.switching, int), np.array([visit.individual for visit in self.visits], int)
-        first = self.first + len(self.names) + len(self.owners)
+        first = self.first + len(self.between) + len(self.owners)
         spread = theta[first : first + len(each)]
-        start = self.shared + len(self.names) * len(self.labels)
+        start = self.shared + len(self.between) * len(self.labels)
         own = theta[start : start + len(each) * len(self.visits)].reshape(len(each), len(self.visits))
         return self._natural(theta, self._moved(theta)[each][:, owners] + spread[:, None] * own, self.switching)
 
     def _moved(self, theta: Array) -> Array:
         """Return what is added to each mean, on the scale of g, for each individual."""
-        count, size = len(self.names), len(self.names) * len(self.labels)
+        count, size, places = len(self.between), len(self.between) * len(self.labels), np.array(self.between, int)
         own = theta[self.shared : self.shared + size].reshape(count, len(self.labels))
-        moved = self.root(theta) @ own * theta[self.first : self.first + count][:, None]
+        moved = jnp.zeros((len(self.names), len(self.labels)), theta.dtype)
+        root = self.root(theta)[places][:, places]
+        moved = moved.at[places].set(root @ own * theta[self.first : self.first + count][:, None])
         if self.owners:
             effects = theta[self.first + count : self.first + count + len(self.owners)]
-            owner = (np.array(self.owners)[None] == np.arange(count)[:, None]).astype(theta.dtype)
+            owner = (np.array(self.owners)[None] == np.arange(len(self.names))[:, None]).astype(theta.dtype)
             moved = moved + jnp.asarray(owner) @ (effects[:, None] * self.covariates)
         spread, start = self._group_spreads, self.shared + size + len(self.switching) * len(self.visits)
         for level in self.levels:
@@ -297,16 +302,17 @@ def population_of(
     if len(labels) < 2:
         raise ArgumentError(f"A population must have at least two individuals, but there is only `{owners[0]}`.")
     log = [_is_log(name, individual, metadata[name].support) for name, individual in individuals.items()]
-    units = ["1" if logs else metadata[name].unit for name, logs in zip(names, log, strict=True)]
-    spreads = [individuals[name].spread or Free(dist.HalfNormal(1.0)) for name in names]
-    added = [unknown(f"{name}.spread", spread, POSITIVE) for name, spread in zip(names, spreads, strict=True)]
+    scales = ["1" if logs else metadata[name].unit for name, logs in zip(names, log, strict=True)]
+    spreads = {k: spread for k, name in enumerate(names) if (spread := _spread(name, individuals[name])) is not None}
+    added = [unknown(f"{names[k]}.spread", spread, POSITIVE) for k, spread in spreads.items()]
+    units = [scales[k] for k in spreads]
     owned = [(k, c) for k, name in enumerate(names) for c in individuals[name].effects]
     added += [unknown(f"{names[k]}.{c}", individuals[names[k]].effects[c], REAL) for k, c in owned]
-    units += [f"{units[k]}" for k, _ in owned]
+    units += [scales[k] for k, _ in owned]
     anew = {k: given for k, name in enumerate(names) if (given := individuals[name].occasion_spread) is not None}
     visits = visits_of(experiments, labels) if anew else ()
     added += [unknown(f"{names[k]}.occasion_spread", given, POSITIVE) for k, given in anew.items()]
-    units += [units[k] for k in anew]
+    units += [scales[k] for k in anew]
     for name in names:
         check_mapping("group_spreads", individuals[name].group_spreads, "unknowns", '{"hospital": simkit.Free()}')
     levels = levels_of([individuals[name].group_spreads for name in names], experiments, labels)
@@ -314,7 +320,7 @@ def population_of(
     for level, k in grouped:
         given = individuals[names[k]].group_spreads[level.name]
         added.append(unknown(f"{names[k]}.{level.name}_spread", given, POSITIVE))
-        units.append(units[k])
+        units.append(scales[k])
     correlated = tuple(k for k, name in enumerate(names) if individuals[name].correlated)
     if len(correlated) == 1:
         alone = next(name for name in names if individuals[name].correlated)
@@ -325,7 +331,7 @@ def population_of(
         unknown(f"correlation.{names[row]}.{names[column]}", between, Support(-1.0, 1.0)) for row, column in pairs
     ]
     each = Free(dist.Normal(0.0, 1.0), start=0.0)
-    added += [unknown(f"eta.{name}.{label}", each, REAL) for name in names for label in labels]
+    added += [unknown(f"eta.{names[k]}.{label}", each, REAL) for k in spreads for label in labels]
     added += [
         unknown(f"kappa.{names[k]}.{labels[visit.individual]}.{visit.name}", each, REAL)
         for k in anew
@@ -350,8 +356,24 @@ def population_of(
         tuple(anew),
         visits,
         levels,
+        tuple(spreads),
     )
     return population, added
+
+
+def _spread(name: str, individual: Individual) -> Free | None:
+    """What is known of the spread between individuals; None where there is none."""
+    given = individual.spread
+    if given is None or isinstance(given, Free):
+        return Free(dist.HalfNormal(1.0)) if given is None else given
+    if isinstance(given, bool) or not isinstance(given, int | float) or given != 0:
+        raise ArgumentError(f"The spread of `{name}` must be a `Free` or 0, but it is {shown(given)}.")
+    if individual.correlated or not (individual.group_spreads or individual.occasion_spread):
+        raise ArgumentError(
+            f"The spread of `{name}` between individuals is 0, so it must have `group_spreads` or an `occasion_spread` and cannot be "
+            "`correlated`. Write a `Free` in place of the `Individual` where nothing differs."
+        )
+    return None
 
 
 def _is_log(name: str, individual: Individual, support: Support) -> bool:

@@ -120,6 +120,30 @@ def test_the_gradient_of_curved_models_is_that_of_the_objective():
         np.testing.assert_allclose(gradient[i], (ahead - behind) / 2e-4, rtol=1e-6, atol=1e-7)
 
 
+def test_a_parameter_that_differs_between_groups_alone_has_no_deviations_of_individuals():
+    """A gain of plates and a slope of replicates; closed form as above."""
+    runs = [e for e in patients() if e.occasions == {"visit 0": -np.inf}]
+    gain = Individual(Free(start=1.0), 0, group_spreads={"hospital": Free(start=0.4)})
+    free = {"level": gain, "slope": Individual(Free(start=2.0), Free(start=0.4))}
+    problem = Problem(line(), runs, free=free, noise={"y": Normal(0.4)})
+    assert problem.names[:5] == ("level", "slope", "slope.spread", "level.hospital_spread", "eta.slope.a")
+    assert len(problem.names) == 4 + 7 + 4
+    theta = np.array([1.1, 1.8, 0.3, 0.6])
+    full = jnp.concatenate([jnp.asarray(theta), jnp.linspace(-1.0, 1.0, 11)])
+    values = problem.population.values(full)
+    np.testing.assert_allclose(values[0], 1.1 + 0.6 * np.asarray(full)[[11, 11, 12, 12, 13, 13, 14]], rtol=1e-12)
+    np.testing.assert_allclose(values[1], 1.8 + 0.3 * np.asarray(full)[4:11], rtol=1e-12)
+    lean = problem.lean()
+    value = jax.jit(lambda z: (lambda at: at.value - at.penalty)(marginal(lean, z)))(lean.coordinates(full))
+    same = (1.1, 1.8, 0.4, 1e-9, 0.3, 1e-9, 0.6, 1e-9, 1e-9)
+    np.testing.assert_allclose(value, closed_form(same, runs), rtol=1e-9)
+    for wrong, words in ((0.3, "must be a `Free` or 0"), (True, "must be a `Free` or 0")):
+        with pytest.raises(ArgumentError, match=words):
+            Problem(line(), runs, free={"level": gain._replace(spread=wrong)}, noise={"y": Normal(0.4)})
+    with pytest.raises(ArgumentError, match="must have `group_spreads` or an `occasion_spread`"):
+        Problem(line(), runs, free={"level": Individual(spread=0)}, noise={"y": Normal(0.4)})
+
+
 @pytest.mark.slow
 def test_batches_of_casks_have_the_estimates_of_lme4():
     """Maximum likelihood of `strength ~ 1 + (1 | sample) + (1 | batch)`, Bates (2010), lme4: Mixed-effects modeling with R, 2.2."""

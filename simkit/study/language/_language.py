@@ -101,7 +101,7 @@ _FREE = {
 _INDIVIDUAL = Table(
     "a parameter that each individual has for itself",
     {
-        "spread": Key("a table", "the standard deviation between individuals", table=Table("", _FREE)),
+        "spread": Key("anything", "the standard deviation between individuals, or 0", table=Table("", _FREE)),
         "effects": Key(
             "a table", "effects of covariates by name", table=Table("", {}, Key("a table", "", table=Table("", _FREE)))
         ),
