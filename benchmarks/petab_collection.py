@@ -30,10 +30,22 @@ AGAIN = 50.0
 """A fit that takes longer is not made a second time, to see what it costs without compilation, CPU s."""
 RECORD = HERE / "petab_collection.json"
 PROBLEMS = (
-    *("Boehm_JProteomeRes2014", "Rahman_MBS2016", "Perelson_Science1996", "Crauste_CellSystems2017", "Bruno_JExpBot2016"),
+    *(
+        "Boehm_JProteomeRes2014",
+        "Rahman_MBS2016",
+        "Perelson_Science1996",
+        "Crauste_CellSystems2017",
+        "Bruno_JExpBot2016",
+    ),
     *("Elowitz_Nature2000", "Fiedler_BMCSystBiol2016", "Okuonghae_ChaosSolitonsFractals2020", "Oliveira_NatCommun2021"),
     *("Sneyd_PNAS2002", "Blasi_CellSystems2016", "Borghans_BiophysChem1997", "Zheng_PNAS2012", "Zhao_QuantBiol2020"),
-    *("Brannmark_JBC2010", "Armistead_CellDeathDis2024", "Weber_BMC2015", "Raia_CancerResearch2011", "Giordano_Nature2020"),
+    *(
+        "Brannmark_JBC2010",
+        "Armistead_CellDeathDis2024",
+        "Weber_BMC2015",
+        "Raia_CancerResearch2011",
+        "Giordano_Nature2020",
+    ),
     *("Fujita_SciSignal2010", "Schwen_PONE2014", "Laske_PLOSComputBiol2019"),
 )
 
@@ -105,7 +117,7 @@ def our_row(file: pathlib.Path) -> dict[str, object]:
     lines, cpu, ended = measured([sys.executable, __file__, "--one", str(file)], str(HERE), dict(os.environ))
     fits = [line for line in lines if line[0] == "fit"]
     row: dict[str, object] = {"cpu_s": round(cpu, 1), "end": ended}
-    row |= {"nominal": float(line[1]) for line in lines if line[0] == "nominal"}
+    row |= {line[0]: float(line[1]) for line in lines if line[0] == "nominal"}
     if fits:
         row |= {"best": float(fits[0][1]), "agree": int(fits[0][3]), "first_fit_cpu_s": round(float(fits[0][2]), 1)}
     if len(fits) > 1:

@@ -1,11 +1,12 @@
 r"""Linear algebra of deviations on several levels: sums over individuals of matrices that join each with its groups.
 
-With $P_i$ the deviations on which individual i depends, its own and those of its groups from the innermost level outwards, the matrix
+With $P_i$ the deviations on which individual i depends, its own and those of its groups from the innermost level outwards, the
+matrix
 
 $$H = \sum_i P_i^T M_i P_i$$
 
-is shaped like an arrow on each level. Individuals are eliminated first, then the groups of each level: what is left of each, its Schur
-complement, adds up in the group above. So the work grows as the number of individuals.
+is shaped like an arrow on each level. Individuals are eliminated first, then the groups of each level: what is left of each, its
+Schur complement, adds up in the group above. So the work grows as the number of individuals.
 """
 
 from typing import NamedTuple
@@ -75,9 +76,7 @@ def _solved(floors: list[_Floor], matrices: Array, right: Array) -> Array:
     return jnp.concatenate([own - across @ above, above], axis=1)
 
 
-def log_determinants(
-    population: Population, matrices: Float[Array, "individual effect effect"]
-) -> Float[Array, ""]:
+def log_determinants(population: Population, matrices: Float[Array, "individual effect effect"]) -> Float[Array, ""]:
     """The logarithm of the determinant of $H$."""
     total = jnp.zeros((), matrices.dtype)
     for floor in _floors(population):
@@ -111,7 +110,9 @@ def _covariances(floors: list[_Floor], matrices: Array) -> Array:
     return jnp.concatenate([top, jnp.concatenate([corner.transpose(0, 2, 1), above], axis=2)], axis=1)
 
 
-def whole(population: Population, matrices: Float[Array, "individual effect effect"]) -> Float[Array, "deviation deviation"]:
+def whole(
+    population: Population, matrices: Float[Array, "individual effect effect"]
+) -> Float[Array, "deviation deviation"]:
     """The matrix $H$ itself, by the deviations of `theta`."""
     count = population.places.size
     sources = population.sources.T

@@ -39,8 +39,9 @@ class Marginal(AbstractMethod):
     where $g_i$ is the negative log density of the data and the deviations of one individual, $\hat\eta_i$ its minimum, J the
     sensitivities of all predictions to the deviations and W their Fisher information. For normal noise and models that are linear
     in the deviations it is exact. Individuals of one group are approximated together, with the deviations of the group: $H_i$ is
-    then that of the outermost group, shaped like an arrow, from which individuals are eliminated one by one. The gradient follows the minima by the implicit function theorem, and a bounded trust region
-    takes its steps from a quasi-Newton matrix that begins with the products of the individuals' gradients.
+    then that of the outermost group, shaped like an arrow, from which individuals are eliminated one by one. The gradient follows
+    the minima by the implicit function theorem, and a bounded trust region takes its steps from a quasi-Newton matrix that begins
+    with the products of the individuals' gradients.
 
     **Arguments:**
 

@@ -68,8 +68,8 @@ def fit_saem(
         )
     if problem.population.levels:
         raise ArgumentError(
-            f"The method `SAEM` takes individuals and their occasions, but groups of the level `{problem.population.levels[0].name}` have "
-            "a spread as well. Take `Marginal()`, the default, or `sample`."
+            "The method `SAEM` takes individuals and their occasions, but groups of the level "
+            f"`{problem.population.levels[0].name}` have a spread as well. Take `Marginal()`, the default, or `sample`."
         )
     if len(problem.population.between) < len(problem.population.names):
         raise ArgumentError(

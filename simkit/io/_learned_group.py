@@ -23,6 +23,7 @@ def write_learned(group: h5py.Group, learned: LearnedPosterior | LearnedLikeliho
 def read_learned(group: h5py.Group) -> Any:
     """A learned density as it was written.
 
-    **Raises:** a `ValueError` or `KeyError` where the arrays are not those of one, which the reader of the file turns into a sentence.
+    **Raises:** a `ValueError` or `KeyError` where the arrays are not those of one, which the reader of the file turns into
+    a sentence.
     """
     return learned_from(read_variables(group), read_json(group, "settings"))

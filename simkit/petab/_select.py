@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import importlib
 import os
 import tempfile
 import warnings
@@ -19,19 +20,11 @@ from ._load import PEtab, load
 
 
 class Fitted(Protocol):
-    """What a fit returns: the log likelihood at the estimate, and the numbers by name."""
+    """What a fit returns: the log likelihood at the estimate, the free parameters in natural units, and their names."""
 
-    @property
-    def log_likelihood(self) -> Any:
-        """The log likelihood of the data at the estimate."""
-
-    @property
-    def estimate(self) -> Any:
-        """The free parameters in natural units."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the free parameters."""
+    log_likelihood: Any
+    estimate: Any
+    names: tuple[str, ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,8 +98,8 @@ def select(path: str | Path, fit: Callable[[Problem], Fitted]) -> Selection:
     **Raises:** a `MissingPackageError` without the package `petab-select`, a `DataError` where its files cannot be read, and what
     `load` and `fit` raise.
 
-    **Reference:** Pathirana et al. (2025), PEtab Select: specification standard and supporting software for automated model selection,
-    doi:10.1101/2025.05.12.653312.
+    **Reference:** Pathirana et al. (2025), PEtab Select: specification standard and supporting software for automated model
+    selection, doi:10.1101/2025.05.12.653312.
     """
     if not isinstance(path, str | os.PathLike):
         raise ArgumentError(f"Argument `path` must be the path of a YAML file, but it is {shown(path)}.")
@@ -116,7 +109,9 @@ def select(path: str | Path, fit: Callable[[Problem], Fitted]) -> Selection:
         with _quiet():
             problem = tool.Problem.from_yaml(Path(path))
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DataError(f"`{Path(path).name}` must be a PEtab Select problem, but: {' '.join(str(error).split())}") from error
+        raise DataError(
+            f"`{Path(path).name}` must be a PEtab Select problem, but: {' '.join(str(error).split())}"
+        ) from error
     if problem.criterion is None or problem.method is None:
         raise DataError(f"`{Path(path).name}` must name a `criterion` and a `method`.")
     space, found, ends = None, [], {}
@@ -140,15 +135,16 @@ def select(path: str | Path, fit: Callable[[Problem], Fitted]) -> Selection:
         chosen = ui.get_best(problem=problem, models=problem.state.models)
         text = _yaml_of(chosen)
     best = next(model for model in found if model.name == str(chosen.model_id))
-    return Selection(problem.criterion.value, problem.method.value, tuple(found), best, *ends[str(chosen.hash)], text)
+    read, end = ends[str(chosen.hash)]
+    return Selection(problem.criterion.value, problem.method.value, tuple(found), best, read, end, text)
 
 
 def _package() -> tuple[Any, Any]:
     """The package and its module of iterations."""
     try:
         with _quiet():
-            import petab_select
-            from petab_select import ui
+            petab_select = importlib.import_module("petab_select")
+            ui = importlib.import_module("petab_select.ui")
     except ModuleNotFoundError as error:
         raise missing_package("Model selection", "petab-select", "select") from error
     return petab_select, ui
@@ -178,8 +174,8 @@ def _calibrated(tool: Any, criterion: Any, model: Any, fit: Callable[[Problem], 
         value = float(read.problem.log_likelihood(jnp.zeros((0,), read.problem.bounds.dtype))[0])
     if not np.isfinite(value):
         raise SimulationError(
-            f"The model `{model.model_id}` must have a finite likelihood at its estimate, but it has {value}. Give the fit more starts, "
-            "or parameters narrower bounds."
+            f"The model `{model.model_id}` must have a finite likelihood at its estimate, but it has {value}. Give the fit more "
+            "starts, or parameters narrower bounds."
         )
     with _quiet():
         model.set_criterion(tool.constants.Criterion.NLLH, -value)

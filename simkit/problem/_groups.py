@@ -1,5 +1,6 @@
 """Levels of groups above individuals: patients within hospitals, hospitals within countries."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -55,14 +56,14 @@ def levels_of(
         owners = _owners(name, experiments, labels)
         effects = tuple(k for k, own in enumerate(spreads) if name in own)
         found.append(Level(name, groups, tuple(groups.index(owners[label]) for label in labels), effects))
-    for inner, outer in zip(found, found[1:], strict=False):
+    for inner, outer in itertools.pairwise(found):
         _check_nested(inner, outer, experiments)
     for level, below in zip(found, [len(labels), *(len(level.labels) for level in found)], strict=False):
         if len(level.labels) < 2 or len(level.labels) == below:
             what = "is only one group" if len(level.labels) < 2 else "has no group with more than one member"
             raise ArgumentError(
-                f"A spread between groups of the level `{level.name}` needs several groups of several members, but the level {what}. "
-                f"Leave `{level.name}` out of `group_spreads`."
+                f"A spread between groups of the level `{level.name}` needs several groups of several members, but the level "
+                f"{what}. Leave `{level.name}` out of `group_spreads`."
             )
     return tuple(found)
 
@@ -77,8 +78,8 @@ def _order(asked: Sequence[str], experiments: Sequence[Experiment]) -> list[str]
     if len(orders) > 1:
         (one, first), (other, second) = list(orders.items())[:2]
         raise ArgumentError(
-            f"Experiments must name the levels of `groups` in one order, the outermost first, but `{first}` has {one} and `{second}` "
-            f"{other}."
+            f"Experiments must name the levels of `groups` in one order, the outermost first, but `{first}` has {one} and "
+            f"`{second}` {other}."
         )
     return list(next(iter(orders)))[::-1]
 
@@ -88,11 +89,13 @@ def _owners(level: str, experiments: Sequence[Experiment], labels: Sequence[str]
     found: dict[str, str] = {}
     for e in experiments:
         if found.setdefault(e.individual, e.groups[level]) != e.groups[level]:
-            own = [f"`{other.name}` ({other.groups[level]})" for other in experiments if other.individual == e.individual]
+            own = [
+                f"`{other.name}` ({other.groups[level]})" for other in experiments if other.individual == e.individual
+            ]
             raise ArgumentError(
-                f"Each individual must lie within one group of the level `{level}`, but `{e.individual}` lies in several: experiments "
-                f"{_listed(own)}. Levels that cross have no marginal likelihood here; let an individual change its group by another "
-                "name of the individual, or make the level a covariate."
+                f"Each individual must lie within one group of the level `{level}`, but `{e.individual}` lies in several: "
+                f"experiments {_listed(own)}. Levels that cross have no marginal likelihood here; let an individual change its group "
+                "by another name of the individual, or make the level a covariate."
             )
     return {label: found[label] for label in labels}
 
@@ -105,8 +108,8 @@ def _check_nested(inner: Level, outer: Level, experiments: Sequence[Experiment])
             continue
         rows = [f"`{e.name}` ({e.groups[outer.name]})" for e in experiments if e.groups[inner.name] == group]
         raise ArgumentError(
-            f"The group `{group}` of the level `{inner.name}` must lie within one group of the level `{outer.name}`, but it lies in "
-            f"several: experiments {_listed(rows)}. Write the outermost level first, and give groups names of their own, such as "
+            f"The group `{group}` of the level `{inner.name}` must lie within one group of the level `{outer.name}`, but it lies "
+            f"in several: experiments {_listed(rows)}. Write the outermost level first, and give groups names of their own, such as "
             f"`{sorted(own)[0]} {group}`."
         )
 

@@ -27,9 +27,9 @@ class Individual(NamedTuple):
     + \mathrm{occasion\ spread} \cdot \kappa_{ik} + \sum_l \mathrm{spread}_l \cdot \zeta_{l, g_l(i)},
     \qquad \eta_i, \kappa_{ik}, \zeta_{lg} \sim N(0, 1)$$
 
-    for individual i on occasion k, in the group $g_l(i)$ of each level l, where g is the logarithm (the parameter is log-normally distributed around its median) or the
-    identity. What is estimated are the mean, the spreads, the effects of covariates and, non-centred, each $\eta_i$,
-    $\kappa_{ik}$ and $\zeta_{lg}$. Without `occasion_spread` a parameter is the same on all occasions.
+    for individual i on occasion k, in the group $g_l(i)$ of each level l, where g is the logarithm (the parameter is log-normally
+    distributed around its median) or the identity. What is estimated are the mean, the spreads, the effects of covariates and,
+    non-centred, each $\eta_i$, $\kappa_{ik}$ and $\zeta_{lg}$. Without `occasion_spread` a parameter is the same on all occasions.
 
     **Arguments:**
 
@@ -153,7 +153,9 @@ class Population(eqx.Module):
     def shares(self) -> Float[np.ndarray, "individual effect"]:
         """The share of each individual in the density of a deviation: the members of a group have equal shares in the group's."""
         own = np.ones((len(self.labels), self.own_effects))
-        groups = [np.tile((1 / level.members)[np.array(level.owners)], (len(level.effects), 1)).T for level in self.levels]
+        groups = [
+            np.tile((1 / level.members)[np.array(level.owners)], (len(level.effects), 1)).T for level in self.levels
+        ]
         return np.concatenate([own, *groups], axis=1)
 
     def deviations(self, theta: Float[Array, " parameters"]) -> Float[Array, "individual effect"]:
@@ -370,8 +372,8 @@ def _spread(name: str, individual: Individual) -> Free | None:
         raise ArgumentError(f"The spread of `{name}` must be a `Free` or 0, but it is {shown(given)}.")
     if individual.correlated or not (individual.group_spreads or individual.occasion_spread):
         raise ArgumentError(
-            f"The spread of `{name}` between individuals is 0, so it must have `group_spreads` or an `occasion_spread` and cannot be "
-            "`correlated`. Write a `Free` in place of the `Individual` where nothing differs."
+            f"The spread of `{name}` between individuals is 0, so it must have `group_spreads` or an `occasion_spread` and "
+            "cannot be `correlated`. Write a `Free` in place of the `Individual` where nothing differs."
         )
     return None
 

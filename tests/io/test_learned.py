@@ -24,7 +24,9 @@ def series(count=12, fails=False):
         return jnp.where(fails & (p["level"] < -1.5), jnp.nan, drawn)
 
     free = {"level": Free(dist.Normal(0.0, 1.0)), "scale": Free(bounds=(0.1, 1.0))}
-    return from_simulator(simulate, {"level": np.zeros(1), "scale": np.ones(1)}, np.linspace(-1.0, 1.0, count), free=free)
+    return from_simulator(
+        simulate, {"level": np.zeros(1), "scale": np.ones(1)}, np.linspace(-1.0, 1.0, count), free=free
+    )
 
 
 @pytest.mark.parametrize("summary", [None, SeriesSummary(channels=4, outputs=3)])

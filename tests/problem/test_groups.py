@@ -40,7 +40,9 @@ def patients(rows=ROWS, **more):
 
 
 def level(*levels, **more):
-    return Individual(Free(start=1.0), Free(start=0.4), group_spreads={name: Free(start=0.4) for name in levels}, **more)
+    return Individual(
+        Free(start=1.0), Free(start=0.4), group_spreads={name: Free(start=0.4) for name in levels}, **more
+    )
 
 
 def line():
@@ -168,9 +170,8 @@ def test_batches_of_casks_have_the_estimates_of_lme4():
     found = [float(fit[name]) for name in ("level", "level.batch_spread", "level.spread", "noise.y.scale")]
     np.testing.assert_allclose(found, [60.0533, 1.0951, 2.9041, 0.8234], atol=6e-5)
     assert fit.standard_error[0] == pytest.approx(0.6421, abs=1e-4)
-    # Deviations of batches and casks given the data, whose covariances are known in closed form (best linear prediction).
-    deviations = len(problem.names) - problem.population.shared
-    assert np.isfinite(fit.standard_error).all() and deviations == 40
+    assert np.isfinite(fit.standard_error).all()
+    assert len(problem.names) - problem.population.shared == 10 + 30
     with pytest.raises(ArgumentError, match="groups of the level `batch` have a spread"):
         simkit.fit(problem, method=simkit.SAEM(), starts=1)
 
@@ -185,7 +186,9 @@ def test_draws_have_the_posterior_of_the_closed_form_and_predict_new_groups():
             y = own + 0.5 * rng.normal() + 0.3 * rng.normal(size=3)
             runs.append(Experiment(f"{hospital}.{patient}", X, {"y": y}, groups={"hospital": f"h{hospital}"}))
     half, known = Free(dist.HalfNormal(1.0)), {"y": Normal(0.3)}
-    free = {"level": Individual(Free(dist.Normal(0.0, 1.0)), half, group_spreads={"hospital": half}, transform="linear")}
+    free = {
+        "level": Individual(Free(dist.Normal(0.0, 1.0)), half, group_spreads={"hospital": half}, transform="linear")
+    }
     problem = Problem(flat, runs, free=free, noise=known)
     posterior = simkit.sample(problem, key=jax.random.key(5), chains=4, draws=500, warmup=500)
     # The same by a grid of both spreads: the mean adds its prior's variance to all covariances.
@@ -217,15 +220,17 @@ def test_groups_that_do_not_nest_are_refused_with_their_experiments():
     with pytest.raises(ArgumentError, match=r"`a` lies in several: experiments `a0` \(n\), `a1` \(n\), `a2` \(s\)"):
         lines(patients(rows))
     rows = [*ROWS, ("be", "n", "z", 0)]
-    with pytest.raises(ArgumentError, match=r"`n` of the level `hospital` must lie within one .*`b0` \(nl\), `z0` \(be\)"):
+    with pytest.raises(
+        ArgumentError, match=r"`n` of the level `hospital` must lie within one .*`b0` \(nl\), `z0` \(be\)"
+    ):
         lines(patients(rows))
     other = Experiment("z", X, {"y": X}, occasions="visit 0", groups={"hospital": "n", "country": "nl"})
     with pytest.raises(ArgumentError, match="in one order, the outermost first"):
         lines([*patients(), other])
     bare = Experiment("z", X, {"y": X}, occasions="visit 0", groups={"country": "nl"})
-    with pytest.raises(simkit.UnknownNameError, match="level of groups .of experiment `z`."):
+    with pytest.raises(simkit.UnknownNameError, match=r"level of groups .of experiment `z`."):
         lines([*patients(), bare])
-    with pytest.raises(ArgumentError, match="`hospital` needs several groups .* is only one group"):
+    with pytest.raises(ArgumentError, match=r"`hospital` needs several groups .* is only one group"):
         lines(patients([row for row in ROWS if row[1] == "n"]))
     alone = [row for row in ROWS if row[2:] in (("a", 0), ("a", 1), ("c", 0), ("f", 0))]
     with pytest.raises(ArgumentError, match="has no group with more than one member"):

@@ -106,8 +106,8 @@ class LearnedLikelihood(AbstractLikelihood):
     def sample(self, key: PRNGKeyArray, theta: Float[Array, " parameters"], model: Any, data: Any) -> Any:
         if self.origin is None:
             raise ArgumentError(
-                "A learned likelihood that was read from a file draws no data by itself: `simkit.learn_likelihood(problem, method=learned)` "
-                "puts it into a problem whose data can be drawn."
+                "A learned likelihood that was read from a file draws no data by itself: "
+                "`simkit.learn_likelihood(problem, method=learned)` puts it into a problem whose data can be drawn."
             )
         return self.origin.sample(key, theta, model, data)
 
@@ -130,8 +130,8 @@ def learn_likelihood(
 ) -> Problem:
     """Learn the density of a problem's data from simulations.
 
-    **Arguments:** as of `learn_posterior`; `method`: a `NeuralLikelihood`, its defaults otherwise, or a `LearnedLikelihood` that was
-    learned before, `problem.likelihood` or one of `simkit.load`, with which nothing is simulated and no key is needed.
+    **Arguments:** as of `learn_posterior`; `method`: a `NeuralLikelihood`, its defaults otherwise, or a `LearnedLikelihood` that
+    was learned before, `problem.likelihood` or one of `simkit.load`, with which nothing is simulated and no key is needed.
 
     **Returns:** the same problem with a `LearnedLikelihood`, for `fit`, `profile`, `sample` and `compare`. With more than one round
     it holds near the posterior of the observed data; with one, for other data as well.
@@ -156,8 +156,8 @@ def _of_problem(problem: Problem, learned: LearnedLikelihood) -> LearnedLikeliho
     same = ours.kinds == its.kinds and np.allclose(ours.lower, its.lower) and np.allclose(ours.upper, its.upper)
     if not same or seen_data(problem) != learned.features.seen:
         raise ArgumentError(
-            "The learned likelihood is of another problem: its parameters have other bounds, or its data another shape. Learn one for "
-            "this problem."
+            "The learned likelihood is of another problem: its parameters have other bounds, or its data another shape. Learn one "
+            "for this problem."
         )
     origin = problem.likelihood.origin if isinstance(problem.likelihood, LearnedLikelihood) else problem.likelihood
     return dataclasses.replace(learned, origin=origin)

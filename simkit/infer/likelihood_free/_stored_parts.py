@@ -35,8 +35,8 @@ def parts_of(learned: LearnedPosterior | LearnedLikelihood) -> Parts:
     places = learned.inputs.places if isinstance(learned, LearnedLikelihood) else learned.places
     if learned.features.summary is not None:
         raise ArgumentError(
-            "A learned density must take all data, or a `SeriesSummary`, to be saved: a `summary` that is a function of yours is code, "
-            "which files do not hold."
+            "A learned density must take all data, or a `SeriesSummary`, to be saved: a `summary` that is a function of yours is "
+            "code, which files do not hold."
         )
     if places.coordinates.blocks:
         raise ArgumentError("A learned density of fields with a prior of fields cannot be saved: keep it in memory.")
@@ -113,7 +113,9 @@ def _density_parts(density: Density) -> Parts:
     return arrays | {"line.slope": np.asarray(density.line.slope), "line.root": np.asarray(density.line.root)}, told
 
 
-def _density_from(given: Mapping[str, Any], told: Mapping[str, Any], size: int, context: int, features: Features) -> Density:
+def _density_from(
+    given: Mapping[str, Any], told: Mapping[str, Any], size: int, context: int, features: Features
+) -> Density:
     flow = SplineFlow(**{name: int(told[name]) for name in ("layers", "width", "bins", "members")})
     series = None if told["series"] is None else SeriesSummary(**told["series"]).maker(features)
     template = new_networks(jax.random.key(0), size, context, flow, series)

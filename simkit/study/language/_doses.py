@@ -70,8 +70,8 @@ class Dosing:
         if level.lower() not in one.covariates:
             raise self.section.error(
                 "groups",
-                f"must name columns that have one number for each subject, but `{level}` of subject `{one.name}` is none: its columns "
-                f"are {tuple(one.covariates)}.",
+                f"must name columns that have one number for each subject, but `{level}` of subject `{one.name}` is none: its "
+                f"columns are {tuple(one.covariates)}.",
             )
         return f"{one.covariates[level.lower()]:g}"
 

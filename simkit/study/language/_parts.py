@@ -234,7 +234,9 @@ def _individual(name: str, part: Section) -> Free | Individual:
     wide: Free | float | None = None
     if "spread" in own:
         given = own.table["spread"]
-        wide = own.number("spread") if isinstance(given, int | float) else _free(f"{name}.spread", own.section("spread"))
+        wide = (
+            own.number("spread") if isinstance(given, int | float) else _free(f"{name}.spread", own.section("spread"))
+        )
     effects = own.section("effects")
     found = {covariate: _free(f"{name}.{covariate}", effects.section(covariate)) for covariate in effects.table}
     correlated = bool(own.get("correlated", "true or false", False))
