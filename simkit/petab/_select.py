@@ -20,7 +20,7 @@ from ._load import PEtab, load
 
 
 class Fitted(Protocol):
-    """What a fit returns: the log likelihood at the estimate, the free parameters in natural units, and their names."""
+    """The result of a fit: the log likelihood at the estimate, the free parameters in natural units, and their names."""
 
     log_likelihood: Any
     estimate: Any

@@ -40,7 +40,8 @@ class Experiment:
         it was observed, or name -> the time at which each begins; the first holds before its time as well. Experiments of one
         individual that name the same occasion share it.
     - `groups`: where parameters differ between groups of individuals (`Individual(group_spreads=)`), level -> the name of the
-        group, from the outermost level on: `{"country": "nl", "hospital": "north"}`. All experiments of an individual have the same.
+        group, from the outermost level on: `{"country": "nl", "hospital": "north"}`. All experiments of an individual
+        have the same.
     - `replicates`: whether a time may stand there several times in a row, one for each measurement.
     """
 

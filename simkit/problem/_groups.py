@@ -94,8 +94,8 @@ def _owners(level: str, experiments: Sequence[Experiment], labels: Sequence[str]
             ]
             raise ArgumentError(
                 f"Each individual must lie within one group of the level `{level}`, but `{e.individual}` lies in several: "
-                f"experiments {_listed(own)}. Levels that cross have no marginal likelihood here; let an individual change its group "
-                "by another name of the individual, or make the level a covariate."
+                f"experiments {_listed(own)}. Levels that cross have no marginal likelihood here; let an individual change its "
+                "group by another name of the individual, or make the level a covariate."
             )
     return {label: found[label] for label in labels}
 
@@ -109,8 +109,8 @@ def _check_nested(inner: Level, outer: Level, experiments: Sequence[Experiment])
         rows = [f"`{e.name}` ({e.groups[outer.name]})" for e in experiments if e.groups[inner.name] == group]
         raise ArgumentError(
             f"The group `{group}` of the level `{inner.name}` must lie within one group of the level `{outer.name}`, but it lies "
-            f"in several: experiments {_listed(rows)}. Write the outermost level first, and give groups names of their own, such as "
-            f"`{sorted(own)[0]} {group}`."
+            f"in several: experiments {_listed(rows)}. Write the outermost level first, and give groups names of their own, "
+            f"such as `{sorted(own)[0]} {group}`."
         )
 
 

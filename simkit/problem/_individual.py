@@ -364,7 +364,7 @@ def population_of(
 
 
 def _spread(name: str, individual: Individual) -> Free | None:
-    """What is known of the spread between individuals; None where there is none."""
+    """The spread between individuals, a `Free`; None where there is none."""
     given = individual.spread
     if given is None or isinstance(given, Free):
         return Free(dist.HalfNormal(1.0)) if given is None else given
