@@ -252,6 +252,8 @@ def test_groups_of_a_table_and_of_experiments():
     bare += "".join(own.format(name=name, country=country, site=site) for name, country, site in places)
     found = study_from_text(bare).problem()
     assert found.population.levels[0].labels == ("north", "south", "south 2")
+    alone = bare.replace("spread = { prior = { half_normal = 0.5 } }", "spread = 0")
+    assert "clearance.spread" not in study_from_text(alone).problem().names
     with pytest.raises(StudyError, match="must lie within one group of the level `country`"):
         study_from_text(
             bare.replace("south 2", "south").replace("group_spreads = {", "group_spreads = { country = {},")

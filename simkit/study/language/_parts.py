@@ -231,12 +231,11 @@ def _individual(name: str, part: Section) -> Free | Individual:
             f"`{given!r}`.",
         )
     own = Section(given, f"{part.place}.individual", part.file)
-    wide: Free | float | None = None
-    if "spread" in own:
-        given = own.table["spread"]
-        wide = (
-            own.number("spread") if isinstance(given, int | float) else _free(f"{name}.spread", own.section("spread"))
-        )
+    if isinstance(own.table.get("spread"), int | float):
+        wide = own.number("spread")
+    else:
+        spread = own.section("spread")
+        wide = _free(f"{name}.spread", spread) if "spread" in own else None
     effects = own.section("effects")
     found = {covariate: _free(f"{name}.{covariate}", effects.section(covariate)) for covariate in effects.table}
     correlated = bool(own.get("correlated", "true or false", False))
