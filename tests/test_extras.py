@@ -61,6 +61,7 @@ def test_a_room_without_its_packages_is_no_attribute():
         ("fmpy", "fmi", lambda: simkit.networks.read_fmu(__file__)),
         ("ase", "md", lambda: simkit.io.to_ase(FRAME)),
         ("tesseract_core", "tesseract", lambda: simkit.tesseract.Component(None, {}, {}, {}).schemas()),
+        ("petab_select", "select", lambda: simkit.petab.select("problem.yaml", lambda problem: problem)),
         ("py3Dmol", "view", lambda: simkit.viz.view_atoms(FRAME.space, FRAME.position)),
         (
             "plotly.graph_objects",

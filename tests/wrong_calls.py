@@ -140,6 +140,18 @@ ROWS = {
         lambda: simkit.petab.load(None),
         "`path` must be the path of a YAML file, but it is None",
     ),
+    "model selection, no path": (
+        lambda: simkit.petab.select(3, lambda problem: problem),
+        "`path` must be the path of a YAML file, but it is 3",
+    ),
+    "model selection, a fit in place of a function": (
+        lambda: simkit.petab.select("problem.yaml", 3),
+        "`fit` must be a function of (problem)",
+    ),
+    "groups in place of a mapping": (
+        lambda: simkit.Experiment("e", T, DATA, groups="north"),
+        "`groups` must",
+    ),
     "method of points": (
         lambda: simkit.sweeps.points({"a": (0.0, 1.0)}, 4, key=jax.random.key(0), method="halton"),
         "There is no `method` of points `halton`",

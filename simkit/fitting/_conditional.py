@@ -1,4 +1,4 @@
-"""Conditional modes: the deviations of each individual, given the numbers of the population."""
+"""Conditional modes: the deviations of each individual and of its groups, given the numbers of the population."""
 
 from typing import Any
 
@@ -9,12 +9,15 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from ..core import Status
-from ..linear import log_determinant, solve
 from ..problem import Population, Problem, weighted
+from ._levels import solved, summed, units_of
 
 
 class Conditional(eqx.Module):
     r"""The negative log density $g_i$ of the data and the deviations $\eta_i$ of every individual, but for a constant.
+
+    Deviations of a group belong to $\eta_i$ of each of its members, which have equal shares of their density: sums over individuals
+    are those of the whole.
 
     - `value`, `gradient`: $g_i$ and its gradient by $\eta_i$.
     - `information`: Fisher information of the data on $\eta_i$ plus that of the deviations, which is 1.
@@ -27,27 +30,16 @@ class Conditional(eqx.Module):
     chi_squared: Float[Array, ""]
     good: Bool[Array, " individual"]
 
-    @property
-    def marginal(self) -> Float[Array, " individual"]:
-        r"""Laplace's approximation of the negative log likelihood, $g_i + \frac12 \log\det$ of the information, at the mode."""
-        return self.value + 0.5 * jax.vmap(log_determinant)(self.information)
-
-    @property
-    def decrement(self) -> Float[Array, " individual"]:
-        """Distance to the mode, in standard deviations."""
-        step = jax.vmap(solve)(self.information, self.gradient)
-        return jnp.sqrt(jnp.maximum(jnp.sum(self.gradient * step, axis=-1), 0))
-
 
 def conditional(
     problem: Problem, z: Float[Array, " parameters"], deviations: Float[Array, "individual effect"]
 ) -> Conditional:
     """Return the conditional mode at `z`, in the coordinates of the fit, from these deviations in place of those in `z`.
 
-    Individuals do not depend on each other, so one forward-mode tangent an effect serves all of them.
+    Individuals do not depend on each other given their groups, so one forward-mode tangent an effect serves all of them.
     """
     population: Population = problem.population  # pyright: ignore
-    count = deviations.shape[1]
+    count, shares = deviations.shape[1], jnp.asarray(population.shares, z.dtype)
 
     def run(shift: Array) -> Any:
         theta = problem.natural(population.with_deviations(z, deviations + shift[None]))
@@ -77,9 +69,9 @@ def conditional(
     owner = jnp.asarray(np.array(population.rows)[None] == np.arange(len(population.labels))[:, None])
     own = owner.astype(z.dtype)
     value = jnp.where(owner, jnp.where(status == Status.OK, value, jnp.inf)[None], 0).sum(axis=1)
-    value = value + 0.5 * jnp.sum(deviations**2, axis=1)
-    gradient = own @ gradient + deviations
-    information = jnp.einsum("ie,ekl->ikl", own, information) + jnp.eye(count, dtype=z.dtype)[None]
+    value = value + 0.5 * jnp.sum(shares * deviations**2, axis=1)
+    gradient = own @ gradient + shares * deviations
+    information = jnp.einsum("ie,ekl->ikl", own, information) + jax.vmap(jnp.diag)(shares)
     good = jnp.isfinite(value) & jnp.isfinite(gradient).all(axis=1) & jnp.isfinite(information).all(axis=(1, 2))
     return Conditional(
         jnp.where(good, value, jnp.inf),
@@ -97,17 +89,23 @@ def _rows(values: Array) -> Array:
 def modes(
     problem: Problem, z: Float[Array, " parameters"], deviations: Float[Array, "individual effect"], max_steps: int
 ) -> tuple[Float[Array, "individual effect"], Conditional]:
-    """The most probable deviations of every individual, by Levenberg and Marquardt's method for all of them together."""
-    count, eps = deviations.shape[1], jnp.finfo(z.dtype).eps
-    eye = jnp.eye(count, dtype=z.dtype)[None]
+    """The most probable deviations of every individual, by Levenberg and Marquardt's method for all of them together.
+
+    Where there are groups, the members of an outermost group take a step together or not at all.
+    """
+    population: Population = problem.population  # pyright: ignore
+    eps, shares = jnp.finfo(z.dtype).eps, jax.vmap(jnp.diag)(jnp.asarray(population.shares, z.dtype))
+    together = lambda values: summed(population, values)[units_of(population)] if population.levels else values
 
     def body(state: dict[str, Any]) -> dict[str, Any]:
         at, damping, now = state["at"], state["damping"], state["now"]
-        step = jax.vmap(solve)(now.information + damping[:, None, None] * eye, now.gradient)
-        place = at - step
+        damped = now.information + damping[:, None, None] * shares
+        place = at - solved(population, damped, now.gradient[..., None])[..., 0]
         new = conditional(problem, z, place)
-        room = 16 * eps * (1 + jnp.abs(jnp.where(now.good, now.value, 0)))
-        better = new.good & (~now.good | (new.value <= now.value + room))
+        value, before = together(new.value), together(jnp.where(now.good, now.value, 0))
+        fine, known = together((~new.good).astype(int)) == 0, together((~now.good).astype(int)) == 0
+        room = 16 * eps * (1 + jnp.abs(jnp.where(known, before, 0)))
+        better = fine & (~known | (value <= before + room))
         pick = lambda a, b: jnp.where(better.reshape((-1,) + (1,) * (a.ndim - 1)), a, b)
         kept = Conditional(
             pick(new.value, now.value),
@@ -116,11 +114,13 @@ def modes(
             new.chi_squared,
             pick(new.good, now.good),
         )
+        step = solved(population, kept.information, kept.gradient[..., None])[..., 0]
+        decrement = jnp.sqrt(jnp.maximum(together(jnp.sum(kept.gradient * step, axis=-1)), 0))
         return {
             "at": pick(place, at),
             "now": kept,
             "damping": jnp.where(better, 0.1 * damping, jnp.maximum(10 * damping, 1e-2)),
-            "small": kept.good & (kept.decrement < 1e3 * jnp.sqrt(eps) * 1e-3),
+            "small": kept.good & (decrement < 1e3 * jnp.sqrt(eps) * 1e-3),
             "count": state["count"] + 1,
         }
 
@@ -128,7 +128,7 @@ def modes(
     start = Conditional(
         zero + jnp.inf,
         zero[:, None] + 0 * deviations,
-        zero[:, None, None] + eye,
+        zero[:, None, None] + shares,
         zero[0],
         zero > 0,
     )

@@ -13,9 +13,10 @@ from jaxtyping import Array, Bool, Float, Int
 from .._doors import shown
 from .._errors import ArgumentError
 from ..core import as_float_array, traced
-from ..linear import cholesky, solve
+from ..linear import cholesky
 from ..problem import Population, Problem
 from ._conditional import conditional, modes
+from ._levels import covariances, log_determinants, solved, summed, whole
 from ._method import AbstractMethod, End, ended, select
 from ._quadratic import LocalModel
 from ._trust_region import inside, reflective_step
@@ -37,8 +38,10 @@ class Marginal(AbstractMethod):
 
     where $g_i$ is the negative log density of the data and the deviations of one individual, $\hat\eta_i$ its minimum, J the
     sensitivities of all predictions to the deviations and W their Fisher information. For normal noise and models that are linear
-    in the deviations it is exact. The gradient follows the minima by the implicit function theorem, and a bounded trust region
-    takes its steps from a quasi-Newton matrix that begins with the products of the individuals' gradients.
+    in the deviations it is exact. Individuals of one group are approximated together, with the deviations of the group: $H_i$ is
+    then that of the outermost group, shaped like an arrow, from which individuals are eliminated one by one. The gradient follows
+    the minima by the implicit function theorem, and a bounded trust region takes its steps from a quasi-Newton matrix that begins
+    with the products of the individuals' gradients.
 
     **Arguments:**
 
@@ -139,13 +142,13 @@ class MarginalValue(eqx.Module):
     """The marginal objective at one point of the coordinates of the population.
 
     - `value`, `penalty`: the negative log marginal posterior, and its part that is the prior's.
-    - `each`: the gradients of the individuals; `slope`, `curvature`: of the prior.
+    - `each`: the gradients of the individuals, or of the outermost groups; `slope`, `curvature`: of the prior.
     - `deviations`: the modes; `follow`: their derivative by the population; `information`: as in `Conditional`.
     """
 
     value: Float[Array, ""]
     penalty: Float[Array, ""]
-    each: Float[Array, "individual shared"]
+    each: Float[Array, "unit shared"]
     slope: Float[Array, " shared"]
     curvature: Float[Array, " shared"]
     deviations: Float[Array, "individual effect"]
@@ -190,15 +193,17 @@ def marginal(problem: Problem, z: Float[Array, " parameters"]) -> MarginalValue:
     def terms(u: Array) -> Any:
         place = jnp.concatenate([u[:count], z[count:]])
         each = conditional(problem, place, found + u[None, count:])
-        return (each.marginal, each.gradient), (each.marginal, each)
+        return (each.value, each.information, each.gradient), each
 
-    (rise, bend), (value, each) = jax.jacfwd(terms, has_aux=True)(
+    (rise, turn, bend), each = jax.jacfwd(terms, has_aux=True)(
         jnp.concatenate([z[:count], jnp.zeros(effects, z.dtype)])
     )
+    # The derivative of a log determinant is the trace of the inverse with that of the matrix.
+    rise = rise + 0.5 * jnp.einsum("ikl,iklp->ip", covariances(population, each.information), turn)
     # Where the minimum goes: d eta / d z = -(d2 g / d eta2)^-1 d2 g / d eta dz.
     good = jnp.all(each.good) & jnp.isfinite(rise).all() & jnp.isfinite(bend).all()
     own = jnp.where(good, bend[..., count:], jnp.eye(effects, dtype=z.dtype)[None])
-    follow = -jax.vmap(solve)(own, jnp.where(good, bend[..., :count], 0))
+    follow = -solved(population, own, jnp.where(good, bend[..., :count], 0))
     gradient = rise[:, :count] + jnp.einsum("ik,ikp->ip", rise[:, count:], follow)
 
     def penalty(shared: Array) -> Array:
@@ -208,12 +213,12 @@ def marginal(problem: Problem, z: Float[Array, " parameters"]) -> MarginalValue:
 
     slope, curvature = jax.jvp(jax.grad(penalty), (z[:count],), (jnp.ones(count, z.dtype),))
     prior = penalty(z[:count])
-    total = jnp.sum(value) + prior
+    total = jnp.sum(each.value) + 0.5 * log_determinants(population, each.information) + prior
     good = good & jnp.isfinite(total) & jnp.isfinite(gradient).all() & jnp.isfinite(follow).all()
     return MarginalValue(
         jnp.where(good, total, jnp.inf),
         jnp.where(good, prior, 0),
-        jnp.where(good, gradient, 0),
+        summed(population, jnp.where(good, gradient, 0)),
         jnp.where(good, slope, 0),
         jnp.where(good, jnp.maximum(curvature, 0), 0),
         found,
@@ -230,6 +235,8 @@ def joint_model(population: Population, at: MarginalValue, bend: Float[Array, "s
     The population's numbers are distributed with the precision B, the deviations around $\hat\eta + D (z - \hat z)$ with the
     precision H.
     """
+    if population.levels:
+        return _joint_model_of_groups(population, at, bend)
     size, effects = len(population.labels), population.effects
     lower = jax.vmap(cholesky)(at.information).transpose(0, 2, 1)
     top = cholesky(bend).T
@@ -238,10 +245,21 @@ def joint_model(population: Population, at: MarginalValue, bend: Float[Array, "s
     cross = -jnp.einsum("ikl,ilp->kip", lower, at.follow).reshape(effects * size, -1)
     # An occasion that an individual does not have hangs together with nothing.
     own, cross = own[population.places][:, population.places], cross[population.places]
-    empty = jnp.zeros((bend.shape[0], own.shape[1]), bend.dtype)
+    return _joined(at, top, own, cross)
+
+
+def _joint_model_of_groups(population: Population, at: MarginalValue, bend: Array) -> LocalModel:
+    """The same where groups join individuals: one dense root of the precision of all deviations."""
+    own = cholesky(whole(population, at.information)).T
+    follow = at.follow.transpose(1, 0, 2).reshape(-1, bend.shape[0])[population.places]
+    return _joined(at, cholesky(bend).T, own, -own @ follow)
+
+
+def _joined(at: MarginalValue, top: Array, own: Array, cross: Array) -> LocalModel:
+    empty = jnp.zeros((top.shape[0], own.shape[1]), top.dtype)
     rows = jnp.concatenate([jnp.concatenate([top, empty], axis=1), jnp.concatenate([cross, own], axis=1)])
-    zero = jnp.zeros(rows.shape[0], bend.dtype)
-    slope = jnp.concatenate([at.gradient, jnp.zeros(own.shape[1], bend.dtype)])
+    zero = jnp.zeros(rows.shape[0], top.dtype)
+    slope = jnp.concatenate([at.gradient, jnp.zeros(own.shape[1], top.dtype)])
     return LocalModel(at.value, at.penalty, rows, zero, slope, zero, at.chi_squared, 0 * at.value, at.good)
 
 
@@ -320,13 +338,14 @@ def _at_modes(population: Population, z: Array, at: MarginalValue) -> Array:
 def _nowhere(population: Population, z: Array) -> MarginalValue:
     """Before the first point."""
     count, size, effects = population.shared, len(population.labels), population.effects
+    units = len(population.levels[-1].labels) if population.levels else size
     zero = 0 * z[0]
     many = lambda *shape: jnp.zeros(shape, z.dtype) + zero
     eye = jnp.eye(effects, dtype=z.dtype)[None] + many(size, effects, effects)
     return MarginalValue(
         zero + jnp.inf,
         zero,
-        many(size, count),
+        many(units, count),
         many(count),
         many(count),
         many(size, effects),

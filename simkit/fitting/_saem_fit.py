@@ -66,6 +66,16 @@ def fit_saem(
         raise ArgumentError(
             "The method `SAEM` is for populations, but no free parameter of the problem is an `Individual`."
         )
+    if problem.population.levels:
+        raise ArgumentError(
+            "The method `SAEM` takes individuals and their occasions, but groups of the level "
+            f"`{problem.population.levels[0].name}` have a spread as well. Take `Marginal()`, the default, or `sample`."
+        )
+    if len(problem.population.between) < len(problem.population.names):
+        raise ArgumentError(
+            "The method `SAEM` needs a spread between individuals of each parameter that is an `Individual`, but one is 0. Take "
+            "`Marginal()`, the default, or `sample`."
+        )
     check_left_out(options, "`SAEM`, which goes once through its iterations from each start.")
     lean = problem.lean()
     if isinstance(starts, int | np.integer):

@@ -46,3 +46,5 @@ from .likelihood_free import SeriesSummary as SeriesSummary
 from .likelihood_free import SplineFlow as SplineFlow
 from .likelihood_free import learn_likelihood as learn_likelihood
 from .likelihood_free import learn_posterior as learn_posterior
+from .likelihood_free import learned_from as learned_from  # internal
+from .likelihood_free import parts_of as parts_of  # internal

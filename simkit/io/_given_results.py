@@ -7,7 +7,7 @@ from .._doors import check_kind, shown
 from .._errors import ArgumentError
 from ..core import Trajectory
 from ..fitting import FieldFit, FitResult, Profiles
-from ..infer import Posterior, Prediction
+from ..infer import LearnedLikelihood, LearnedPosterior, Posterior, Prediction
 from ..md import Averages
 
 KINDS: dict[str, Any] = {
@@ -18,8 +18,10 @@ KINDS: dict[str, Any] = {
     "trajectory": Trajectory,
     "averages": Averages,
     "field_fit": FieldFit,
+    "learned_posterior": LearnedPosterior,
+    "learned_likelihood": LearnedLikelihood,
 }
-"""Kinds of results in a file, by the names of the arguments of `save`."""
+"""Kinds of results in a file, by the names of the fields of `Results`."""
 
 
 def sorted_results(given: Sequence[Any], named: dict[str, Any]) -> dict[str, Any]:
@@ -27,7 +29,7 @@ def sorted_results(given: Sequence[Any], named: dict[str, Any]) -> dict[str, Any
 
     **Raises:** an `ArgumentError` for what is no result, and for two results of one kind.
     """
-    found = {name: named[name] for name in KINDS}
+    found = {name: named.get(name) for name in KINDS}
     for name, value in found.items():
         if value is not None:
             check_kind(name, value, KINDS[name], f"a `{KINDS[name].__name__}`", 'Write `simkit.save("fit.h5", fit)`.')

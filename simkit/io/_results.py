@@ -14,7 +14,7 @@ from .._doors import check_kind
 from .._errors import ArgumentError, ResultFileError
 from ..core import Trajectory
 from ..fitting import FieldFit, FitResult, Profiles
-from ..infer import Posterior, Prediction
+from ..infer import LearnedLikelihood, LearnedPosterior, Posterior, Prediction
 from ..md import Averages
 from ..problem import Observed, Problem, observed
 from ..stores import Seal, attribute, open_sealed, seal, write_whole
@@ -37,13 +37,15 @@ from ._groups import (
     write_profiles,
     write_trajectory,
 )
+from ._learned_group import read_learned, write_learned
 from ._provenance import Provenance, provenance, read_provenance, write_provenance
 
 FORMAT = "simkit result"
-VERSION = 4
-"""The version of files with fits of fields."""
+VERSION, FIELDS = 5, 4
+"""The versions of files with learned densities, and with fits of fields."""
 EVENTFUL, PLAIN = 3, 2
 """The versions of files with and without events; an earlier simkit reads those whose content it knows, and refuses others."""
+LEARNED = "learned_posterior", "learned_likelihood"
 SEALED = 2
 """The first version whose files end with a checksum of all that stands before it."""
 
@@ -62,16 +64,26 @@ class Results:
     averages: Averages | None = None
     profiles: Profiles | None = None
     field_fit: FieldFit | None = None
+    learned_posterior: LearnedPosterior | None = None
+    learned_likelihood: LearnedLikelihood | None = None
 
     def __repr__(self) -> str:
-        names = ("fit", "field_fit", "profiles", "posterior", "prediction", "trajectory", "averages")
+        names = ("fit", "field_fit", "profiles", "posterior", "prediction", "trajectory", "averages", *LEARNED)
         held = [name for name in names if getattr(self, name) is not None]
         return f"Results in {self.path}: {', '.join(held) or 'nothing'}; made {self.provenance.date}"
 
 
 def save(
     path: str | Path,
-    *results: FitResult | FieldFit | Profiles | Posterior | Prediction | Trajectory | Averages,
+    *results: FitResult
+    | FieldFit
+    | Profiles
+    | Posterior
+    | Prediction
+    | Trajectory
+    | Averages
+    | LearnedPosterior
+    | LearnedLikelihood,
     fit: FitResult | None = None,
     posterior: Posterior | None = None,
     prediction: Prediction | None = None,
@@ -94,8 +106,8 @@ def save(
     **Arguments:**
 
     - `path`: where to write; folders are made.
-    - `results`: what to write: a fit, also of fields, profiles, a posterior, a prediction, a trajectory, averages; at most one of
-        each kind.
+    - `results`: what to write: a fit, also of fields, profiles, a posterior, a prediction, a trajectory, averages, a
+        learned posterior, the learned likelihood of a problem (`problem.likelihood`); at most one of each kind.
     - `fit`, `profiles`, `posterior`, `prediction`, `trajectory`, `averages`, `field_fit`: the same by name.
     - `problem`: the problem, for the data and the units of the outputs.
     - `made`: where the results come from, by default `provenance()`.
@@ -132,14 +144,17 @@ def save(
 
 def _version(named: Mapping[str, Any]) -> int:
     """The earliest version of simkit's files that knows all that is to be written."""
-    if named["field_fit"] is not None:
+    if any(named[name] is not None for name in LEARNED):
         return VERSION
+    if named["field_fit"] is not None:
+        return FIELDS
     return EVENTFUL if named["trajectory"] is not None and named["trajectory"].events is not None else PLAIN
 
 
 def _write_parts(file: h5py.File, named: Mapping[str, Any], units: Mapping[str, str]) -> None:
     """Write all results that are there, each into its groups."""
     single = {"fit": write_fit, "profiles": write_profiles, "averages": write_averages, "field_fit": write_field_fit}
+    single |= dict.fromkeys(LEARNED, write_learned)
     for name, write in single.items():
         if named[name] is not None:
             write(file.create_group(name), named[name])
@@ -180,6 +195,8 @@ def load(path: str | Path) -> Results:
             averages=_read(file, read_averages, "averages"),
             profiles=_read(file, read_profiles, "profiles"),
             field_fit=_read(file, read_field_fit, "field_fit"),
+            learned_posterior=_read(file, read_learned, "learned_posterior"),
+            learned_likelihood=_read(file, read_learned, "learned_likelihood"),
         )
 
 

@@ -39,6 +39,9 @@ class Experiment:
     - `occasions`: where parameters differ between occasions (`Individual(occasion_spread=)`), the name of the one on which all of
         it was observed, or name -> the time at which each begins; the first holds before its time as well. Experiments of one
         individual that name the same occasion share it.
+    - `groups`: where parameters differ between groups of individuals (`Individual(group_spreads=)`), level -> the name of the
+        group, from the outermost level on: `{"country": "nl", "hospital": "north"}`. All experiments of an individual
+        have the same.
     - `replicates`: whether a time may stand there several times in a row, one for each measurement.
     """
 
@@ -59,6 +62,7 @@ class Experiment:
         individual: str | None = None,
         covariates: Mapping[str, float] | None = None,
         occasions: str | Mapping[str, float] | None = None,
+        groups: Mapping[str, str] | None = None,
     ):
         check_kind("name", name, str, "a text", 'Write `simkit.Experiment("name", times, {"output": values})`.')
         check_mapping("data", data, "values by output", '{"hare": [30.0, 47.2]}')
@@ -121,6 +125,7 @@ class Experiment:
         self.individual = str(name if individual is None else individual)
         self.covariates = {key: float(value) for key, value in (covariates or {}).items()}
         self.occasions = _occasions(name, occasions)
+        self.groups = _groups(name, groups)
 
     def check_order(self) -> None:
         """Refuse times that do not increase strictly, or that lie before the start: what an integration needs."""
@@ -199,6 +204,20 @@ def _occasions(experiment: str, given: str | Mapping[str, float] | None) -> dict
             f"The occasions of experiment `{experiment}` must begin at finite times that increase, but they are {found}."
         )
     return found
+
+
+def _groups(experiment: str, given: Mapping[str, Any] | None) -> dict[str, str]:
+    """Level -> group, from the outermost level on; a number of a column is a name."""
+    if given is None:
+        return {}
+    check_mapping("groups", given, "groups by level", '{"country": "nl", "hospital": "north"}')
+    for level, group in given.items():
+        if not isinstance(group, str | int | np.integer) or level in ("occasion", ""):
+            raise DataError(
+                f"The groups of experiment `{experiment}` must be names by level, and no level is called `occasion`, but they have "
+                f"`{level}` -> {shown(group)}."
+            )
+    return {str(level): str(group) for level, group in given.items()}
 
 
 def _numbers(what: str, values: object) -> np.ndarray:

@@ -10,11 +10,13 @@ import numpy as np
 import numpyro.distributions as dist
 from jaxtyping import Array, Float, Int
 
+from .._doors import check_mapping, shown
 from .._errors import ArgumentError, check_known
 from ..core import POSITIVE, REAL, Support, as_float_array
 from ._condition_table import Table
 from ._experiment import Experiment
 from ._free import Free, Transform, Unknown, unknown
+from ._groups import Level, levels_of
 from ._unknowns import blocks_of, size_of
 
 
@@ -22,32 +24,38 @@ class Individual(NamedTuple):
     r"""A parameter that every individual has for itself.
 
     $$g(\theta_{ik}) = g(\mathrm{mean}) + \sum_c \mathrm{effect}_c x_{ic} + \mathrm{spread} \cdot \eta_i
-    + \mathrm{occasion\ spread} \cdot \kappa_{ik}, \qquad \eta_i, \kappa_{ik} \sim N(0, 1)$$
+    + \mathrm{occasion\ spread} \cdot \kappa_{ik} + \sum_l \mathrm{spread}_l \cdot \zeta_{l, g_l(i)},
+    \qquad \eta_i, \kappa_{ik}, \zeta_{lg} \sim N(0, 1)$$
 
-    for individual i on occasion k, where g is the logarithm (the parameter is log-normally distributed around its median) or the
-    identity. What is estimated are the mean, the spreads, the effects of covariates and, non-centred, each $\eta_i$ and
-    $\kappa_{ik}$. Without `occasion_spread` a parameter is the same on all occasions.
+    for individual i on occasion k, in the group $g_l(i)$ of each level l, where g is the logarithm (the parameter is log-normally
+    distributed around its median) or the identity. What is estimated are the mean, the spreads, the effects of covariates and,
+    non-centred, each $\eta_i$, $\kappa_{ik}$ and $\zeta_{lg}$. Without `occasion_spread` a parameter is the same on all occasions.
 
     **Arguments:**
 
     - `mean`: what is known of the median, or mean, of the population.
-    - `spread`: what is known of the standard deviation of g; a half-normal prior of scale 1 by default.
+    - `spread`: what is known of the standard deviation of g; a half-normal prior of scale 1 by default. 0 where it is the same for
+        all members of a group, or for all occasions of all: then `group_spreads` or `occasion_spread` say what differs.
     - `effects`: covariate -> what is known of its effect on g. Experiments bring the values: `Experiment(covariates=)`. Centre
         them, so that the mean is that of a usual individual.
     - `correlated`: whether the parameter is correlated with all others that are.
     - `transform`: g, "log" or "linear"; by default "log" where the support is positive.
     - `occasion_spread`: what is known of the standard deviation of g between the occasions of one individual (inter-occasion
         variability). Experiments say which occasions there are: `Experiment(occasions=)`.
+    - `group_spreads`: level -> what is known of the standard deviation of g between the groups of that level, such as the hospitals
+        of patients. Experiments say whose groups they are: `Experiment(groups={"country": "nl", "hospital": "north"})`, the
+        outermost level first; each level lies within the one before.
 
     Karlsson & Sheiner (1993), doi:10.1007/BF01113502, for occasions.
     """
 
     mean: Free = Free()
-    spread: Free | None = None
+    spread: Free | float | None = None
     effects: Mapping[str, Free] = {}
     correlated: bool = False
     transform: Transform | None = None
     occasion_spread: Free | None = None
+    group_spreads: Mapping[str, Free] = {}
 
 
 class Visit(NamedTuple):
@@ -61,8 +69,9 @@ class Visit(NamedTuple):
 class Population(eqx.Module):
     """The individuals of a problem, and how their parameters follow from the numbers of the population.
 
-    `theta` holds, in this order: all other free parameters with the means, spreads, effects, spreads of occasions, correlations,
-    and the deviations: $\\eta$, of each parameter those of all individuals, then $\\kappa$, of each those of all occasions.
+    `theta` holds, in this order: all other free parameters with the means, spreads, effects, spreads of occasions and of groups,
+    correlations, and the deviations: $\\eta$, of each parameter those of all individuals, then $\\kappa$, of each those of all
+    occasions, then $\\zeta$, of each level and parameter those of all groups.
 
     - `covariates`: shape `(effect, individual)`.
     - `names`, `labels`: the parameters that differ, and the individuals.
@@ -70,6 +79,8 @@ class Population(eqx.Module):
     - `log`: which parameters are log-normally distributed; `owners`: whose effect each is.
     - `correlated`: which of the parameters are correlated with each other.
     - `switching`: which of them differ between occasions; `visits`: the occasions of all individuals.
+    - `levels`: groups of individuals, the innermost first.
+    - `between`: which parameters have a spread between individuals, and so deviations of theirs.
     """
 
     covariates: Float[Array, "effect individual"]
@@ -84,12 +95,19 @@ class Population(eqx.Module):
     units: tuple[str, ...] = eqx.field(static=True)
     switching: tuple[int, ...] = eqx.field(static=True, default=())
     visits: tuple[Visit, ...] = eqx.field(static=True, default=())
+    levels: tuple[Level, ...] = eqx.field(static=True, default=())
+    between: tuple[int, ...] = eqx.field(static=True, default=())
 
     @property
     def shared(self) -> int:
         """Number of the free parameters of the population; the deviations follow."""
         pairs = len(self.correlated) * (len(self.correlated) - 1) // 2
-        return self.first + len(self.names) + len(self.owners) + len(self.switching) + pairs
+        return self._group_spreads + sum(len(level.effects) for level in self.levels) + pairs
+
+    @property
+    def _group_spreads(self) -> int:
+        """The place of the first spread between groups."""
+        return self.first + len(self.between) + len(self.owners) + len(self.switching)
 
     @property
     def total(self) -> int:
@@ -97,31 +115,66 @@ class Population(eqx.Module):
         return self.shared + self.places.size
 
     @property
+    def own_effects(self) -> int:
+        """Number of the deviations of the individual that has most, its own and those of its occasions."""
+        return len(self.between) + len(self.switching) * max((visit.number + 1 for visit in self.visits), default=0)
+
+    @property
     def effects(self) -> int:
-        """Number of the deviations of the individual that has most."""
-        return len(self.names) + len(self.switching) * max((visit.number + 1 for visit in self.visits), default=0)
+        """Number of the deviations on which an individual depends: its own, those of its occasions, and of its groups."""
+        return self.own_effects + sum(len(level.effects) for level in self.levels)
 
     @property
     def places(self) -> Int[np.ndarray, " deviations"]:
-        """The place of each deviation of `theta` in the flat array `(effect, individual)`; some have fewer occasions."""
-        size, most = len(self.labels), (self.effects - len(self.names)) // max(len(self.switching), 1)
+        """The place of each deviation of `theta` in the flat array `(effect, individual)`; that of a group at its first member."""
+        size, most = len(self.labels), (self.own_effects - len(self.between)) // max(len(self.switching), 1)
         own = np.array([visit.number * size + visit.individual for visit in self.visits], int)
-        base = len(self.names) * size
-        return np.concatenate([np.arange(base), *(base + m * most * size + own for m in range(len(self.switching)))])
+        base, column = len(self.between) * size, self.own_effects
+        found = [np.arange(base), *(base + m * most * size + own for m in range(len(self.switching)))]
+        for level in self.levels:
+            found += [(column + m) * size + level.first for m in range(len(level.effects))]
+            column += len(level.effects)
+        return np.concatenate(found)
+
+    @property
+    def sources(self) -> Int[np.ndarray, "effect individual"]:
+        """The place of each deviation of an individual among those of `theta`; behind the last for an occasion that it lacks."""
+        size, places = len(self.labels), self.places
+        found = np.full(self.effects * size, places.size)
+        found[places] = np.arange(places.size)
+        found, column = found.reshape(self.effects, size), self.own_effects
+        for level in self.levels:
+            for row in found[column : column + len(level.effects)]:
+                row[:] = row[level.first][np.array(level.owners)]
+            column += len(level.effects)
+        return found
+
+    @property
+    def shares(self) -> Float[np.ndarray, "individual effect"]:
+        """The share of each individual in the density of a deviation: the members of a group have equal shares in the group's."""
+        own = np.ones((len(self.labels), self.own_effects))
+        groups = [
+            np.tile((1 / level.members)[np.array(level.owners)], (len(level.effects), 1)).T for level in self.levels
+        ]
+        return np.concatenate([own, *groups], axis=1)
 
     def deviations(self, theta: Float[Array, " parameters"]) -> Float[Array, "individual effect"]:
-        """The deviations of every individual: of each parameter, then of each occasion; 0 for an occasion that it does not have."""
-        found, size = theta[self.shared :], self.effects * len(self.labels)
-        if self.switching:
-            found = jnp.zeros_like(found, shape=(size,)).at[self.places].set(found)
+        """The deviations on which each individual depends: of each parameter, of each occasion, of its groups.
+
+        0 for an occasion that it does not have.
+        """
+        found = theta[self.shared :]
+        if self.switching or self.levels:
+            found = jnp.concatenate([found, jnp.zeros_like(found, shape=(1,))])[self.sources]
         return found.reshape(self.effects, len(self.labels)).T
 
     def with_deviations(
         self, theta: Float[Array, " parameters"], deviations: Float[Array, "individual effect"]
     ) -> Float[Array, " parameters"]:
-        """The free parameters with other deviations."""
+        """The free parameters with other deviations; those of a group are those of its first member."""
         found = deviations.T.ravel()
-        return jnp.concatenate([theta[: self.shared], found[self.places] if self.switching else found])
+        plain = not (self.switching or self.levels)
+        return jnp.concatenate([theta[: self.shared], found if plain else found[self.places]])
 
     def root(self, theta: Float[Array, " parameters"]) -> Float[Array, "effect effect"]:
         """The lower triangular root of the correlation matrix, made of partial correlations.
@@ -152,20 +205,29 @@ class Population(eqx.Module):
     def occasion_values(self, theta: Float[Array, " parameters"]) -> Float[Array, "effect occasion"]:
         """The parameters that differ between occasions, on all occasions in the order of `visits`, natural units."""
         each, owners = np.array(self.switching, int), np.array([visit.individual for visit in self.visits], int)
-        first = self.first + len(self.names) + len(self.owners)
+        first = self.first + len(self.between) + len(self.owners)
         spread = theta[first : first + len(each)]
-        own = theta[self.shared + len(self.names) * len(self.labels) :].reshape(len(each), len(self.visits))
+        start = self.shared + len(self.between) * len(self.labels)
+        own = theta[start : start + len(each) * len(self.visits)].reshape(len(each), len(self.visits))
         return self._natural(theta, self._moved(theta)[each][:, owners] + spread[:, None] * own, self.switching)
 
     def _moved(self, theta: Array) -> Array:
         """Return what is added to each mean, on the scale of g, for each individual."""
-        count, size = len(self.names), len(self.names) * len(self.labels)
+        count, size, places = len(self.between), len(self.between) * len(self.labels), np.array(self.between, int)
         own = theta[self.shared : self.shared + size].reshape(count, len(self.labels))
-        moved = self.root(theta) @ own * theta[self.first : self.first + count][:, None]
+        moved = jnp.zeros((len(self.names), len(self.labels)), theta.dtype)
+        root = self.root(theta)[places][:, places]
+        moved = moved.at[places].set(root @ own * theta[self.first : self.first + count][:, None])
         if self.owners:
             effects = theta[self.first + count : self.first + count + len(self.owners)]
-            owner = (np.array(self.owners)[None] == np.arange(count)[:, None]).astype(theta.dtype)
+            owner = (np.array(self.owners)[None] == np.arange(len(self.names))[:, None]).astype(theta.dtype)
             moved = moved + jnp.asarray(owner) @ (effects[:, None] * self.covariates)
+        spread, start = self._group_spreads, self.shared + size + len(self.switching) * len(self.visits)
+        for level in self.levels:
+            for k in level.effects:
+                own = theta[start : start + len(level.labels)]
+                moved = moved.at[k].add(theta[spread] * own[np.array(level.owners)])
+                spread, start = spread + 1, start + len(level.labels)
         return moved
 
     def _natural(self, theta: Array, moved: Array, which: Sequence[int]) -> Array:
@@ -242,16 +304,25 @@ def population_of(
     if len(labels) < 2:
         raise ArgumentError(f"A population must have at least two individuals, but there is only `{owners[0]}`.")
     log = [_is_log(name, individual, metadata[name].support) for name, individual in individuals.items()]
-    units = ["1" if logs else metadata[name].unit for name, logs in zip(names, log, strict=True)]
-    spreads = [individuals[name].spread or Free(dist.HalfNormal(1.0)) for name in names]
-    added = [unknown(f"{name}.spread", spread, POSITIVE) for name, spread in zip(names, spreads, strict=True)]
+    scales = ["1" if logs else metadata[name].unit for name, logs in zip(names, log, strict=True)]
+    spreads = {k: spread for k, name in enumerate(names) if (spread := _spread(name, individuals[name])) is not None}
+    added = [unknown(f"{names[k]}.spread", spread, POSITIVE) for k, spread in spreads.items()]
+    units = [scales[k] for k in spreads]
     owned = [(k, c) for k, name in enumerate(names) for c in individuals[name].effects]
     added += [unknown(f"{names[k]}.{c}", individuals[names[k]].effects[c], REAL) for k, c in owned]
-    units += [f"{units[k]}" for k, _ in owned]
+    units += [scales[k] for k, _ in owned]
     anew = {k: given for k, name in enumerate(names) if (given := individuals[name].occasion_spread) is not None}
     visits = visits_of(experiments, labels) if anew else ()
     added += [unknown(f"{names[k]}.occasion_spread", given, POSITIVE) for k, given in anew.items()]
-    units += [units[k] for k in anew]
+    units += [scales[k] for k in anew]
+    for name in names:
+        check_mapping("group_spreads", individuals[name].group_spreads, "unknowns", '{"hospital": simkit.Free()}')
+    levels = levels_of([individuals[name].group_spreads for name in names], experiments, labels)
+    grouped = [(level, k) for level in levels for k in level.effects]
+    for level, k in grouped:
+        given = individuals[names[k]].group_spreads[level.name]
+        added.append(unknown(f"{names[k]}.{level.name}_spread", given, POSITIVE))
+        units.append(scales[k])
     correlated = tuple(k for k, name in enumerate(names) if individuals[name].correlated)
     if len(correlated) == 1:
         alone = next(name for name in names if individuals[name].correlated)
@@ -262,11 +333,14 @@ def population_of(
         unknown(f"correlation.{names[row]}.{names[column]}", between, Support(-1.0, 1.0)) for row, column in pairs
     ]
     each = Free(dist.Normal(0.0, 1.0), start=0.0)
-    added += [unknown(f"eta.{name}.{label}", each, REAL) for name in names for label in labels]
+    added += [unknown(f"eta.{names[k]}.{label}", each, REAL) for k in spreads for label in labels]
     added += [
         unknown(f"kappa.{names[k]}.{labels[visit.individual]}.{visit.name}", each, REAL)
         for k in anew
         for visit in visits
+    ]
+    added += [
+        unknown(f"zeta.{names[k]}.{level.name}.{group}", each, REAL) for level, k in grouped for group in level.labels
     ]
     units += ["1"] * (len(added) - len(units))
     covariates = np.array([_covariate(c, labels, owners, experiments) for _, c in owned]).reshape(-1, len(labels))
@@ -283,8 +357,25 @@ def population_of(
         tuple(units),
         tuple(anew),
         visits,
+        levels,
+        tuple(spreads),
     )
     return population, added
+
+
+def _spread(name: str, individual: Individual) -> Free | None:
+    """The spread between individuals, a `Free`; None where there is none."""
+    given = individual.spread
+    if given is None or isinstance(given, Free):
+        return Free(dist.HalfNormal(1.0)) if given is None else given
+    if isinstance(given, bool) or not isinstance(given, int | float) or given != 0:
+        raise ArgumentError(f"The spread of `{name}` must be a `Free` or 0, but it is {shown(given)}.")
+    if individual.correlated or not (individual.group_spreads or individual.occasion_spread):
+        raise ArgumentError(
+            f"The spread of `{name}` between individuals is 0, so it must have `group_spreads` or an `occasion_spread` and "
+            "cannot be `correlated`. Write a `Free` in place of the `Individual` where nothing differs."
+        )
+    return None
 
 
 def _is_log(name: str, individual: Individual, support: Support) -> bool:

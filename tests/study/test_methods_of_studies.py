@@ -4,8 +4,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from simkit import StudyError
 from simkit.study import study_from_text
-from simkit.study.language._asked import FIT_METHODS, SAMPLE_METHODS
+from simkit.study.language._asked import FIT_METHODS, SAMPLE_METHODS, sample_arguments, sample_method
 from simkit.study.runs import compute
 
 DECAY = """
@@ -34,6 +35,20 @@ def test_methods_without_a_likelihood(method):
     # A learned posterior is off by some tenths of its width; that of ABC is wider than the exact one.
     off = abs(float(np.mean(np.asarray(found.posterior.draws))) - float(found.fit.estimate[0]))
     assert off < (0.5 if method == "neural_posterior" else 4.0) * float(found.fit.standard_error[0])
+
+
+def test_settings_of_learned_methods():
+    settings = "simulations = 2000\nrounds = 2\nsteps = 500\nmembers = 3\ndraws = 100\n"
+    asked = study_from_text(DECAY.format(more=f'[sample]\nmethod = "neural_likelihood"\n{settings}')).sample
+    method = sample_method(asked)
+    assert (method.simulations, method.rounds, method.network.steps, method.network.members) == (2000, 2, 500, 3)
+    assert sample_arguments(asked) == {"draws": 100}
+    for more, words in (
+        ("rounds = 2", "`rounds` .*goes with `method` one of neural_posterior"),
+        ('method = "neural_posterior"\nsimulations = 150\nrounds = 2', "at least 100 a round"),
+    ):
+        with pytest.raises(StudyError, match=words):
+            study_from_text(DECAY.format(more=f"[sample]\n{more}\n"))
 
 
 def test_windows_of_a_fit():

@@ -229,6 +229,37 @@ def test_occasions_of_a_table_and_of_experiments():
         study_from_text(bare.replace("late = 20.0", "late = -1.0"))
 
 
+def test_groups_of_a_table_and_of_experiments():
+    table = TABLE.replace("WT,OCC", "WT,SITE")
+    for who, site in (("anna", "4"), ("ben", "7")):
+        table = "\n".join(row[:-1] + site if row.startswith(who) else row for row in table.splitlines())
+    table += "\ncara,0,1,200,depot,.,0,70,7\ncara,2,0,.,.,4.0,0,70,7\n"
+    text = STUDY.replace('outputs = "concentration"', 'outputs = "concentration"\ngroups = ["SITE"]')
+    text = text.replace("spread = {", "group_spreads = { SITE = { prior = { half_normal = 0.2 } } }\nspread = {")
+    names = read(text, table).problem().names
+    assert "clearance.SITE_spread" in names
+    assert names[-2:] == ("zeta.clearance.SITE.4", "zeta.clearance.SITE.7")
+    with pytest.raises(StudyError, match="`OCC` of subject `anna` is none"):
+        read(text.replace('["SITE"]', '["OCC"]')).problem()
+    own = """
+    [experiments.{name}]
+    times = [1.0, 30.0]
+    data = {{ concentration = [5.0, 0.5] }}
+    groups = {{ country = "{country}", SITE = "{site}" }}
+    """
+    bare = text[: text.index("[dosing]")].replace("effects = { size = { prior = { normal = [0.75, 0.5] } } }", "")
+    places = (("anna", "nl", "north"), ("ben", "nl", "south"), ("cara", "be", "south 2"), ("dora", "nl", "north"))
+    bare += "".join(own.format(name=name, country=country, site=site) for name, country, site in places)
+    found = study_from_text(bare).problem()
+    assert found.population.levels[0].labels == ("north", "south", "south 2")
+    alone = bare.replace("spread = { prior = { half_normal = 0.5 } }", "spread = 0")
+    assert "clearance.spread" not in study_from_text(alone).problem().names
+    with pytest.raises(StudyError, match="must lie within one group of the level `country`"):
+        study_from_text(
+            bare.replace("south 2", "south").replace("group_spreads = {", "group_spreads = { country = {},")
+        ).problem()
+
+
 def test_the_groups_of_the_predictive_check():
     assert read(STUDY + '[predict]\nby = "size"\n').predict["by"] == "size"
     assert read(STUDY + "[predict]\nby = { size = [-1, 0.2, 1.0] }\n").predict["by"] == {"size": [-1.0, 0.2, 1.0]}

@@ -14,3 +14,5 @@ from ._neural_posterior import learn_posterior as learn_posterior
 from ._neural_posterior import ranks_of as ranks_of  # internal
 from ._neural_posterior import sample_learned as sample_learned  # internal
 from ._series import SeriesSummary as SeriesSummary
+from ._stored_parts import learned_from as learned_from  # internal
+from ._stored_parts import parts_of as parts_of  # internal

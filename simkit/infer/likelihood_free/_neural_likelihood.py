@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ..._doors import check_key, check_kind
+from ..._errors import ArgumentError
 from ...core import full_products
 from ...problem import AbstractLikelihood, Problem, check_problem, with_likelihood
 from .._counts import Counts
@@ -76,7 +77,7 @@ class Inputs(eqx.Module):
 class LearnedLikelihood(AbstractLikelihood):
     """A density of data given parameters that was learned from simulations; `learn_likelihood` makes one.
 
-    - `origin`: the likelihood whose data were simulated; it goes on to draw data.
+    - `origin`: the likelihood whose data were simulated; it goes on to draw data. None of one that was read from a file.
     - `simulations`, `failed`: how many there were, and of how many data are not finite: the probability of failing was learned
         as well. `held_out`: mean log density of those held out. `growing`: whether more steps would have helped.
     """
@@ -86,7 +87,7 @@ class LearnedLikelihood(AbstractLikelihood):
     outputs: Standard
     inputs: Inputs
     validity: Validity | None
-    origin: AbstractLikelihood
+    origin: AbstractLikelihood | None
     simulations: int = eqx.field(static=True)
     failed: int = eqx.field(static=True)
     steps: int = eqx.field(static=True)
@@ -103,6 +104,11 @@ class LearnedLikelihood(AbstractLikelihood):
         return value.astype(theta.dtype) + volume.astype(theta.dtype)
 
     def sample(self, key: PRNGKeyArray, theta: Float[Array, " parameters"], model: Any, data: Any) -> Any:
+        if self.origin is None:
+            raise ArgumentError(
+                "A learned likelihood that was read from a file draws no data by itself: "
+                "`simkit.learn_likelihood(problem, method=learned)` puts it into a problem whose data can be drawn."
+            )
         return self.origin.sample(key, theta, model, data)
 
     def warnings(self) -> list[str]:
@@ -119,10 +125,13 @@ class LearnedLikelihood(AbstractLikelihood):
 
 
 @full_products
-def learn_likelihood(problem: Problem, *, method: NeuralLikelihood | None = None, key: PRNGKeyArray) -> Problem:
+def learn_likelihood(
+    problem: Problem, *, method: NeuralLikelihood | LearnedLikelihood | None = None, key: PRNGKeyArray | None = None
+) -> Problem:
     """Learn the density of a problem's data from simulations.
 
-    **Arguments:** as of `learn_posterior`; `method`: a `NeuralLikelihood`, its defaults otherwise.
+    **Arguments:** as of `learn_posterior`; `method`: a `NeuralLikelihood`, its defaults otherwise, or a `LearnedLikelihood` that
+    was learned before, `problem.likelihood` or one of `simkit.load`, with which nothing is simulated and no key is needed.
 
     **Returns:** the same problem with a `LearnedLikelihood`, for `fit`, `profile`, `sample` and `compare`. With more than one round
     it holds near the posterior of the observed data; with one, for other data as well.
@@ -130,12 +139,28 @@ def learn_likelihood(problem: Problem, *, method: NeuralLikelihood | None = None
     **Raises:** a `SamplingError` where hardly any simulation has data.
     """
     check_problem(problem)
+    if isinstance(method, LearnedLikelihood):
+        return with_likelihood(problem, _of_problem(problem, method))
     check_key(key, needed=True)
+    assert key is not None
     method = NeuralLikelihood() if method is None else method
     check_kind("method", method, NeuralLikelihood, "a method", "Write `simkit.NeuralLikelihood(simulations=10_000)`.")
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
         found = _learned(problem, method, key)
         return with_likelihood(problem, _in_precision(found, np.dtype(problem.bounds.dtype).name))
+
+
+def _of_problem(problem: Problem, learned: LearnedLikelihood) -> LearnedLikelihood:
+    """The learned likelihood with the one whose data were simulated, where it is of this problem."""
+    ours, its = places_of(problem).coordinates, learned.inputs.places.coordinates
+    same = ours.kinds == its.kinds and np.allclose(ours.lower, its.lower) and np.allclose(ours.upper, its.upper)
+    if not same or seen_data(problem) != learned.features.seen:
+        raise ArgumentError(
+            "The learned likelihood is of another problem: its parameters have other bounds, or its data another shape. Learn one "
+            "for this problem."
+        )
+    origin = problem.likelihood.origin if isinstance(problem.likelihood, LearnedLikelihood) else problem.likelihood
+    return dataclasses.replace(learned, origin=origin)
 
 
 def sample_likelihood(problem: Problem, method: NeuralLikelihood, counts: Counts, key: PRNGKeyArray) -> Posterior:

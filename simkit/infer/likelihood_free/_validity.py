@@ -22,10 +22,15 @@ class Validity(eqx.Module):
         return jax.nn.log_sigmoid(self.network(inputs)[0])
 
 
+def new_validity(inputs: int, key: PRNGKeyArray) -> Validity:
+    """A classifier that is not trained yet."""
+    return Validity(eqx.nn.MLP(inputs, 1, WIDTH, 2, jax.nn.silu, dtype=jnp.float32, key=key))
+
+
 def learned_validity(inputs: np.ndarray, fine: np.ndarray, key: PRNGKeyArray) -> Validity:
     """The classifier that tells simulations that have data from those that have not."""
     first, train = jax.random.split(key)
-    network = eqx.nn.MLP(inputs.shape[1], 1, WIDTH, 2, jax.nn.silu, dtype=jnp.float32, key=first)
+    network = new_validity(inputs.shape[1], first).network
     arrays, static = eqx.partition(network, eqx.is_array)
     found = _trained(arrays, static, jnp.asarray(inputs, jnp.float32), jnp.asarray(fine, jnp.float32), train)
     return Validity(eqx.combine(awaited(found, "sample", "while failures were learned"), static))

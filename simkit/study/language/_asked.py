@@ -17,6 +17,7 @@ from ...infer import (
     ParallelTempering,
     ParticleGibbs,
     ParticleMetropolis,
+    SplineFlow,
     TemperedSMC,
     Variational,
 )
@@ -55,6 +56,9 @@ SAMPLE_METHODS: Mapping[str, Any] = {
     "particle_metropolis": ParticleMetropolis,
     "particle_gibbs": ParticleGibbs,
 }
+NEURAL = ("neural_posterior", "neural_likelihood")
+LEARNING, NETWORK = ("simulations", "rounds"), ("steps", "members")
+"""Keys of [sample] that are arguments of methods that learn from simulations, and of their networks."""
 
 
 FIT = Table(
@@ -90,6 +94,10 @@ SAMPLE = Table(
         "warmup": Key("count", "draws of each chain that adapt the sampler and are dropped"),
         "draws": Key("count", "draws of each chain that are kept"),
         "method": Key("a name", "the sampler; NUTS without it", None, lambda: SAMPLE_METHODS, 1, "sampling method"),
+        "simulations": Key("count", "of neural methods: data sets to learn from; 10000 without it", least=100),
+        "rounds": Key("count", "of neural methods: rounds of simulations, the later ones near the posterior"),
+        "steps": Key("count", "of neural methods: steps of learning at most; 8000 without it", least=100),
+        "members": Key("count", "of neural methods: networks whose mean density is taken; 1 without it"),
     },
 )
 PREDICT = Table(
@@ -150,7 +158,27 @@ def fit_arguments(asked: Mapping[str, Any]) -> dict[str, Any]:
 def read_sample(section: Section) -> dict[str, Any]:
     asked = SAMPLE.read(section)
     section.finish()
+    learning = asked.get("method") in NEURAL
+    for key in (*LEARNING, *NETWORK):
+        if key in asked and not learning:
+            raise section.error(key, f"goes with `method` one of {', '.join(NEURAL)}, but the method is another.")
+    with at_place(section.where()):
+        sample_method(asked)
     return asked
+
+
+def sample_method(asked: Mapping[str, Any]) -> Any:
+    """The method of [sample] with its own arguments."""
+    own: dict[str, Any] = {key: asked[key] for key in LEARNING if key in asked}
+    network = {key: asked[key] for key in NETWORK if key in asked}
+    if network:
+        own["network"] = SplineFlow(**network)
+    return SAMPLE_METHODS[asked.get("method", "nuts")](**own)
+
+
+def sample_arguments(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of `sample` in [sample] beside its method."""
+    return {key: value for key, value in asked.items() if key not in ("method", *LEARNING, *NETWORK)}
 
 
 def read_predict(section: Section) -> dict[str, Any]:

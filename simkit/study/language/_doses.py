@@ -20,7 +20,8 @@ class Dosing:
     """The table [dosing]: the file of a dosing table, and what its doses and those of experiments have in common.
 
     - `file`: a dosing table as `simkit.io.read_doses` takes it; each subject becomes an experiment. `outputs`: the output that DV
-        holds, or a table by DVID or CMT; `start`: when states start; `occasion`: the column of occasions.
+        holds, or a table by DVID or CMT; `start`: when states start; `occasion`: the column of occasions; `groups`:
+        the columns of groups of subjects, from the outermost level on.
     - `compartments`: their names in the order of their numbers.
     - `lag`, `bioavailability`: compartment -> the path of a number of the system, or a number.
     - `covariates`: name -> a formula of the columns that are one number a subject, such as "ln(wt / 70)"; the columns stay.
@@ -34,6 +35,7 @@ class Dosing:
         self.start, self.occasion = section.number("start"), section.get("occasion", "text")
         self.lag, self.bioavailability = (_places(section, key) for key in ("lag", "bioavailability"))
         self.covariates = section.section("covariates")
+        self.groups = _names(section, "groups")
         section.finish()
 
     def event(self, doses: Doses, y0: State, name: str) -> Event:
@@ -57,10 +59,21 @@ class Dosing:
                     continue
                 event = {"dose": self.event(one.doses, y0, one.name)}
                 times: dict[str, Any] = {"start": one.start, "replicates": True, "occasions": one.occasions or None}
+                times["groups"] = {level: self._group(one, level) for level in self.groups}
                 found.append(
                     Experiment(one.name, one.times, one.data, events=event, covariates=self._covariates(one), **times)
                 )
         return found
+
+    def _group(self, one: Subject, level: str) -> str:
+        """The group of a subject: a number of its column."""
+        if level.lower() not in one.covariates:
+            raise self.section.error(
+                "groups",
+                f"must name columns that have one number for each subject, but `{level}` of subject `{one.name}` is none: its "
+                f"columns are {tuple(one.covariates)}.",
+            )
+        return f"{one.covariates[level.lower()]:g}"
 
     def _covariates(self, one: Subject) -> dict[str, float]:
         """The covariates of a subject: its columns of one number, and what formulas make of them."""

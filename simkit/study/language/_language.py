@@ -101,13 +101,18 @@ _FREE = {
 _INDIVIDUAL = Table(
     "a parameter that each individual has for itself",
     {
-        "spread": Key("a table", "the standard deviation between individuals", table=Table("", _FREE)),
+        "spread": Key("anything", "the standard deviation between individuals, or 0", table=Table("", _FREE)),
         "effects": Key(
             "a table", "effects of covariates by name", table=Table("", {}, Key("a table", "", table=Table("", _FREE)))
         ),
         "correlated": Key("true or false", "whether it correlates with the others", False),
         "transform": Key("a name", "the coordinate in which individuals are normal", choices=lambda: ("linear", "log")),
         "occasion_spread": Key("a table", "the standard deviation between occasions", table=Table("", _FREE)),
+        "group_spreads": Key(
+            "a table",
+            "the standard deviations between groups of individuals, by level",
+            table=Table("", {}, Key("a table", "", table=Table("", _FREE))),
+        ),
     },
 )
 FREE = Table(
@@ -196,6 +201,11 @@ EXPERIMENT = Table(
         "individual": Key("text", "whose data they are"),
         "covariates": Key("a table", "name -> a number of the individual", table=Table("", {}, Key("number", ""))),
         "occasions": Key("anything", "the name of the occasion, or a table of name -> time"),
+        "groups": Key(
+            "a table",
+            "level -> the group of the individual, the outermost level first",
+            table=Table("", {}, Key("text", "")),
+        ),
         "doses": Key("an array", "doses", table=_DOSE),
         "resets": Key("numbers", "times at which the state is emptied"),
     },
@@ -208,6 +218,7 @@ DOSING = Table(
         "outputs": Key("anything", "the output that DV holds, or a table by DVID or CMT", "y"),
         "start": Key("number", "when states start"),
         "occasion": Key("text", "the column of occasions"),
+        "groups": Key("an array", "columns of groups of subjects, the outermost level first"),
         "lag": Key("a table", "compartment -> path or number", table=Table("", {}, Key("anything", ""))),
         "bioavailability": Key("a table", "compartment -> path or number", table=Table("", {}, Key("anything", ""))),
         "covariates": Key(

@@ -231,16 +231,21 @@ def _individual(name: str, part: Section) -> Free | Individual:
             f"`{given!r}`.",
         )
     own = Section(given, f"{part.place}.individual", part.file)
-    spread = own.section("spread")
-    wide = _free(f"{name}.spread", spread) if "spread" in own else None
+    if isinstance(own.table.get("spread"), int | float):
+        wide = own.number("spread")
+    else:
+        spread = own.section("spread")
+        wide = _free(f"{name}.spread", spread) if "spread" in own else None
     effects = own.section("effects")
     found = {covariate: _free(f"{name}.{covariate}", effects.section(covariate)) for covariate in effects.table}
     correlated = bool(own.get("correlated", "true or false", False))
     transform: Any = own.name("transform", ("linear", "log"), "transform")
     anew = own.section("occasion_spread")
     occasions = _free(f"{name}.occasion_spread", anew) if "occasion_spread" in own else None
+    above = own.section("group_spreads")
+    groups = {level: _free(f"{name}.{level}_spread", above.section(level)) for level in above.table}
     own.finish()
-    return Individual(mean, wide, found, correlated, transform, occasions)
+    return Individual(mean, wide, found, correlated, transform, occasions, groups)
 
 
 def _free(name: str, part: Section) -> Free:

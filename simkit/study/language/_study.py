@@ -428,6 +428,8 @@ def _experiment(
         whose["occasions"] = (
             part.get("occasions", "text") if kind is None else {key: kind.number(key) for key in kind.table}
         )
+    above = part.section("groups")
+    whose["groups"] = {level: above.get(level, "text") for level in above.table}
     part.finish(*DATA_KEYS)
     with at_place(part.where()):
         experiment = Experiment(

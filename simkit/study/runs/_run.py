@@ -31,7 +31,7 @@ from ...io import provenance, save
 from ...md import Averages
 from ...problem import Problem
 from ...recordings import record
-from ..language._asked import SAMPLE_METHODS, fit_arguments, fit_method
+from ..language._asked import fit_arguments, fit_method, sample_arguments, sample_method
 from ..language._study import Study
 from ._aside import REPORT, RESULT, check_folder, identity, make_room
 
@@ -328,8 +328,7 @@ def _inverted(work: Work, method: EnsembleKalmanInversion) -> str:
 def _sample(work: Work) -> str:
     if isinstance(inversion := fit_method(work.study.fit), EnsembleKalmanInversion):
         return _inverted(work, inversion)
-    asked = {name: value for name, value in work.study.sample.items() if name != "method"}
-    method = SAMPLE_METHODS[work.study.sample.get("method", "nuts")]()
+    asked, method = sample_arguments(work.study.sample), sample_method(work.study.sample)
     # Methods that begin from the priors, or learn from them, take neither.
     begin = (
         {}
