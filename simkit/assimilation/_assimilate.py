@@ -166,8 +166,8 @@ def _check_known(quiet: bool) -> None:
     """Refuse files and clocks inside a transformation."""
     if quiet:
         raise ArgumentError(
-            "Arguments `store` and `within` must be left out inside `jit`, `grad` and other transformations, which neither write files "
-            "nor read clocks."
+            "Arguments `store` and `within` must be left out inside `jit`, `grad` and other transformations, which neither write "
+            "files nor read clocks."
         )
 
 

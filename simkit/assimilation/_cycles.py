@@ -130,7 +130,12 @@ def turn_of(run: Run, method: AbstractEnsembleFilter | FourDVar, keep: bool) -> 
 
 
 def finished(
-    run: Run, method: AbstractEnsembleFilter | FourDVar, begun: Figures | None, carry: Any, figures: Figures, members: Any
+    run: Run,
+    method: AbstractEnsembleFilter | FourDVar,
+    begun: Figures | None,
+    carry: Any,
+    figures: Figures,
+    members: Any,
 ) -> Assimilation:
     """The figures of all turns as a user sees them."""
     states = jax.vmap(run.unflat)
@@ -190,7 +195,7 @@ def _window_turn(run: Run, method: FourDVar) -> Callable[[Any, Any], tuple[Any, 
 def _window(run: Run, method: FourDVar) -> Callable[[Array, Array, int], tuple[Array, Figures]]:
     (root, error_root), times = method.roots(run.dtype), run.observations.times
     values, errors = run.rows()
-    length, shift = method.window, method.shift
+    length = method.window
     grid = jnp.concatenate([run.observations.start[None].astype(times.dtype), times])
 
     def window(x: Array, k: Array, used: int) -> tuple[Array, Any]:
