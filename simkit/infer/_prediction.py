@@ -2,6 +2,7 @@
 
 import zlib
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import equinox as eqx
@@ -12,13 +13,20 @@ from jax.core import Tracer
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from .._budget import Within, budgeted, has_room
 from .._doors import check_count, check_key, check_progress, shown
 from .._errors import ArgumentError, check_known
 from .._progress import Progress, Say
 from ..core import RandomSystem, Status, data_frame, full_products, traced
 from ..engine import awaited, note_trace, over_members
+from ..fitting import kept_work
 from ..problem import Problem, check_problem, named_parts
+from ..stores import packed, unpacked
 from ._posterior import Posterior
+
+
+BLOCK = 64
+"""Draws that are predicted and stored together."""
 
 
 class Prediction(eqx.Module):
@@ -97,6 +105,8 @@ def predict(
     *,
     key: PRNGKeyArray | None = None,
     count: int = 400,
+    store: str | Path | None = None,
+    within: Within = None,
     progress: Say = None,
 ) -> Prediction:
     """Predictive distribution of the outputs with data, from draws of the posterior or of the prior (`prior_draws`).
@@ -111,6 +121,8 @@ def predict(
     - `key`: for the scatter of new data; by default a fixed one. The scatter of an experiment follows its name and that of the
         output, so that it is the same whichever other experiments and outputs there are.
     - `count`: at most this many draws are used, spread evenly over the posterior.
+    - `store`: a folder that keeps every 64 draws once they are predicted, so that the same call goes on after a crash.
+    - `within`: seconds, or words such as "2 h": no more draws begin than end in that time, and the others are left out.
     - `progress`: the time that it takes, on terminals and in notebooks by default; True, False or a function as in `fit`.
     """
     check_problem(problem)
@@ -128,8 +140,20 @@ def predict(
     experiments = jnp.asarray(_words(problem.labels))
     with Progress(None, 0, False if traced((asked, theta)) else progress, verb="predict") as counter:
         counter.tell(f"{theta.shape[0]} draws")
-        found = _predict(asked.lean(), theta, jax.random.split(key, theta.shape[0]), experiments)
-        curves, samples, status = awaited(found, "predict", f"for {theta.shape[0]} draws")
+        operands = asked.lean(), theta, jax.random.split(key, theta.shape[0]), experiments
+        if store is None and within is None:
+            found = awaited(_predict(*operands), "predict", f"for {theta.shape[0]} draws")
+        else:
+            if traced((asked, theta)):
+                raise ArgumentError(
+                    "Arguments `store` and `within` must be left out inside transformations such as `jit`."
+                )
+            with (
+                kept_work(store, "prediction", asked, {"draws": theta, "key": key}, {"draws": BLOCK}) as held,
+                budgeted(within),
+            ):
+                found = _in_blocks(*operands, held, counter)
+        curves, samples, status = found
     rows = next(iter(asked.data.values())).shape[1]
     curves, samples = jax.tree.map(lambda x: _cut(x, np.s_[:, :, :rows]), (curves, samples))
     failed = jnp.sum(status != Status.OK)
@@ -186,6 +210,34 @@ def _words(names: Iterable[str]) -> np.ndarray:
 def _cut(values: Array, part: tuple[slice, ...]) -> Array:
     """A part of an array, taken in NumPy where it can be: JAX would compile a program of its own for every length."""
     return values[part] if isinstance(values, Tracer) else jnp.asarray(np.asarray(values)[part], values.dtype)
+
+
+def _in_blocks(problem: Problem, theta: Array, keys: Array, experiments: Array, held: Any, counter: Progress) -> Any:
+    """The predictions of blocks of draws, each read from a journal where it has it.
+
+    Each block is spread over all draws, so that those that are there when the time is up are too; one that is not full repeats its
+    last draw.
+    """
+    count, size = theta.shape[0], held.settings["draws"]
+    blocks, parts, places, done = -(-count // size), [], [], 0
+    for i in range(blocks):
+        own = np.arange(i, count, blocks)
+        rows = np.concatenate([own, np.full(size - own.size, own[-1])])
+        operands = problem, theta[rows], keys[rows], experiments
+        kept = held.read(f"draws-{i:08d}")
+        if kept is not None:
+            found = unpacked(kept, eqx.filter_eval_shape(_predict, *operands))
+        elif has_room():
+            found = awaited(_predict(*operands), "predict", f"for block {i} of draws")
+            held.write(f"draws-{i:08d}", packed(found))
+        else:
+            continue
+        parts.append(jax.tree.map(lambda x, own=own: x[: own.size], found))
+        places.append(own)
+        done += own.size
+        counter.tell(f"{done} of {count} draws")
+    order = np.argsort(np.concatenate(places))
+    return jax.tree.map(lambda *parts: jnp.concatenate(parts)[order], *parts)
 
 
 @eqx.filter_jit

@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from simkit import Experiment, Free, Individual, Posterior, Problem, UnknownNameError, predict
+from simkit import Experiment, Free, Individual, Posterior, Problem, StoreError, UnknownNameError, predict
+from simkit.infer import _prediction
 from simkit.noise import Normal, Poisson
 from simkit.odes import from_function, from_response
 
@@ -77,3 +78,20 @@ def test_individuals_that_the_posterior_does_not_know_are_drawn_from_the_populat
     other = of(["c", "d"])
     with pytest.raises(UnknownNameError, match="no parameter of these draws `rate`"):
         predict(other, dataclasses.replace(posterior, names=("speed", *known.names[1:])))
+
+
+def test_it_goes_on_from_a_store_and_ends_in_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(_prediction, "BLOCK", 4)
+    asked, draws = problem(("first",)), np.linspace(0.3, 0.7, 10)[:, None]
+    key = jax.random.key(5)
+    plain = predict(asked, draws, key=key)
+    whole = predict(asked, draws, key=key, store=tmp_path / "whole")
+    np.testing.assert_allclose(whole.curves["a"], plain.curves["a"], rtol=1e-12)
+    np.testing.assert_array_equal(whole.samples["b"], plain.samples["b"])
+    short = predict(asked, draws, key=key, store=tmp_path / "cut", within=1e-9)
+    np.testing.assert_array_equal(short.curves["a"], whole.curves["a"][::3])  # spread over all draws
+    again = predict(asked, draws, key=key, store=tmp_path / "cut")
+    for found, expected in zip(jax.tree.leaves(again), jax.tree.leaves(whole), strict=True):
+        np.testing.assert_array_equal(found, expected)
+    with pytest.raises(StoreError, match="draws"):
+        predict(asked, draws[::2], key=key, store=tmp_path / "cut")
