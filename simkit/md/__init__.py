@@ -62,6 +62,7 @@ from .files._three_body_files import read_tersoff_zbl as read_tersoff_zbl
 from .files._three_body_files import read_vashishta as read_vashishta
 from .fits import EnergiesAndForces as EnergiesAndForces
 from .fits import EquilibriumAverages as EquilibriumAverages
+from .fits import RelativeEntropy as RelativeEntropy
 from .free_energy._bias import Bias as Bias
 from .free_energy._bias import UmbrellaBias as UmbrellaBias
 from .free_energy._estimate import Estimate as Estimate  # internal
