@@ -7,13 +7,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jax.typing import ArrayLike
 from jaxtyping import Array
 
 from ..._errors import ArgumentError
 from ..files._n2p2_files import NetworkTable, SymmetryFunction
 from ._many_body import AtomicPotential, AtomView
-from ._symmetry_functions import RADIAL, WEIGHTED, Pairs, grouped, values_of
+from ._symmetry_functions import RADIAL, WEIGHTED, Group, Pairs, grouped, values_of
 
 
 class BehlerParrinello(AtomicPotential):
@@ -86,21 +87,25 @@ class BehlerParrinello(AtomicPotential):
         return len(self.functions)
 
     def atom_energies(self, view: AtomView) -> Array:
-        pairs, charges = self._pairs(view)
+        row = view.distance.shape[1]
+        species = jnp.zeros(view.distance.shape, jnp.int32) if view.species is None else view.gather(view.species)
+        place = jnp.asarray(np.array(self.places, np.int32))[species]
         groups, found = grouped(self.functions)
-        values = [values_of(group, pairs, charges) for group in groups]
-        total = jnp.zeros_like(pairs.r[:, 0])
+
+        def values(near: Array, r: Array, components: tuple[Array, ...], place: Array) -> tuple[Array, ...]:
+            """The symmetry functions of one atom, as those of an atom of each species."""
+            pairs = self._pairs(near, r, components, place)
+            whole = [values_of(group, pairs) for group in groups]
+            return tuple(jnp.stack([_chosen(groups[g], whole[g][k], others) for g, k, others in one]) for one in found)
+
+        # Arrays over pairs of neighbours are to fit into the second-level cache.
+        batch = max(1, TRIPLES // row**2)
+        rows = view.mask, view.distance, view.components, place
+        every = lax.map(jax.checkpoint(lambda row: values(*row)), rows, batch_size=batch)
+        total = jnp.zeros_like(view.distance[:, 0])
         own = None if view.species is None else view.own(view.species)
-        for k, row in enumerate(found):
-            columns = []
-            for group, place, others in row:
-                part = values[group][place]
-                if groups[group].kind in WEIGHTED:
-                    others = (0,) if groups[group].kind in RADIAL else (0, 0)
-                column = part[(slice(None), *others)]
-                twice = len(others) == 2 and others[0] == others[1]  # both orders of a pair of one element
-                columns.append(0.5 * column if twice else column)
-            energies = self._network(k, jnp.stack(columns, axis=1))
+        for k, one in enumerate(every):
+            energies = self._network(k, one)
             total = total + (energies if own is None else jnp.where(own == k, energies, 0))
         return total
 
@@ -114,28 +119,33 @@ class BehlerParrinello(AtomicPotential):
             x = ACTIVATED[letter](x / weights.shape[0] if self.normalised else x)
         return x[:, 0] * cast(self.scale) + cast(self.offsets[k])
 
-    def _pairs(self, view: AtomView) -> tuple[Pairs, Array]:
-        """Distances and angles of neighbours, and the atomic number of each neighbour."""
-        r, near = view.distance, view.mask
-        dtype = r.dtype
-        species = jnp.zeros(r.shape, jnp.int32) if view.species is None else view.gather(view.species)
-        place = jnp.asarray(np.array(self.places, np.int32))[species]
+    def _pairs(self, near: Array, r: Array, components: tuple[Array, ...], place: Array) -> Pairs:
+        """Distances and angles of the neighbours of one atom."""
         elements = jnp.arange(len(self.numbers), dtype=jnp.int32)
-        weights = (place[..., None] == elements[None, None]).astype(dtype)
-        charges = jnp.asarray(np.array(self.numbers, float), dtype)[place]
-        both = near[:, :, None] & near[:, None, :] & ~jnp.eye(r.shape[1], dtype=bool)[None]
-        apart = [a[:, None, :] - a[:, :, None] for a in view.components]
-        square = functools.reduce(jnp.add, [a * a for a in apart])
-        both = both & (square > 0)
+        weights = (place[:, None] == elements[None]).astype(r.dtype)
+        charge = jnp.asarray(np.array(self.numbers, float), r.dtype)[place]
+        square = functools.reduce(jnp.add, [(a[None] - a[:, None]) ** 2 for a in components])
+        both = near[:, None] & near[None] & (square > 0) & ~jnp.eye(len(r), dtype=bool)
         assert self.cutoff is not None
         across = jnp.sqrt(jnp.where(both, square, self.cutoff**2))
-        unit = [a / r for a in view.components]
-        cosine = functools.reduce(jnp.add, [u[:, :, None] * u[:, None, :] for u in unit])
-        return Pairs(r, near, weights, across, both, jnp.where(both, cosine, 0)), charges
+        cosine = functools.reduce(jnp.add, [(a / r)[:, None] * (a / r)[None] for a in components])
+        return Pairs(r, near, weights, charge, across, both, jnp.where(both, cosine, 0))
 
     def __repr__(self) -> str:
         counts = ", ".join(str(len(row)) for row in self.functions)
         return f"BehlerParrinello({counts} symmetry functions a species, cutoff {self.cutoff:.6g})"
+
+
+TRIPLES = 16384
+"""Pairs of neighbours, of all atoms that are evaluated together."""
+
+
+def _chosen(group: Group, part: Array, others: tuple[int, ...]) -> Array:
+    """The value for neighbours of these elements, of values by element."""
+    if group.kind in WEIGHTED:
+        others = (0,) if group.kind in RADIAL else (0, 0)
+    twice = len(others) == 2 and others[0] == others[1]  # both orders of a pair of one element
+    return 0.5 * part[others] if twice else part[others]
 
 
 ACTIVATED = {

@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -30,15 +29,16 @@ RADIAL = (2, 12, 20, 23)
 
 
 class Pairs(NamedTuple):
-    """Neighbours of each atom, and the pairs of them; distances that do not count are as long as the longest cutoff.
+    """Neighbours of one atom, and the pairs of them; distances that do not count are as long as the longest cutoff.
 
-    - `r`, `near`: shape (atoms, row). `weights`: (atoms, row, columns), 1 in the column of the neighbour's element.
-    - `across`, `both`: the distance between two neighbours, and which pairs there are, (atoms, row, row); `cosine`, of the angle.
+    - `r`, `near`: shape (row,). `weights`: (row, columns), 1 in the column of the neighbour's element; `charge`: its atomic number.
+    - `across`, `both`: the distance between two neighbours, and which pairs there are, (row, row); `cosine`, of the angle.
     """
 
     r: Array
     near: Array
     weights: Array
+    charge: Array
     across: Array
     both: Array
     cosine: Array
@@ -76,28 +76,25 @@ def grouped(functions: Sequence[Sequence[SymmetryFunction]]) -> tuple[tuple[Grou
     return listed, [[(order[key], place, others) for key, place, others in row] for row in found]
 
 
-def values_of(group: Group, pairs: Pairs, charges: Array) -> Array:
-    """All functions of a group: of single neighbours by the element of these, (functions, atoms, columns), of pairs by both.
-
-    **Arguments:** `charges`: the atomic number of each neighbour, (atoms, row).
-    """
-    weights = charges[..., None] if group.kind in WEIGHTED else pairs.weights
+def values_of(group: Group, pairs: Pairs) -> Array:
+    """All functions of a group: of single neighbours by the element of these, (functions, columns), of pairs by both."""
+    weights = pairs.charge[:, None] if group.kind in WEIGHTED else pairs.weights
     numbers = jnp.asarray(np.array(group.numbers), pairs.r.dtype)
     each = _compact(group, pairs, weights) if group.kind >= 20 else _exponential(group, pairs, weights)
-    return lax.map(jax.checkpoint(each), numbers)
+    return lax.map(each, numbers)
 
 
 def _exponential(group: Group, pairs: Pairs, weights: Array) -> Callable[[Array], Array]:
     """Gaussians of distances with a cutoff function: from eta, shift and power to sums."""
     spread, end, alpha = group.fixed
     ends = lambda r: jnp.where(r < end, ending(group.shape, jnp.minimum(r / end, 1), alpha), 0)
-    weights = jnp.where(pairs.near, ends(pairs.r), 0)[..., None] * weights
+    weights = jnp.where(pairs.near, ends(pairs.r), 0)[:, None] * weights
     if group.kind in RADIAL:
-        return lambda n: jnp.einsum("ai,aic->ac", jnp.exp(-n[0] * (pairs.r - n[1]) ** 2), weights)
+        return lambda n: jnp.exp(-n[0] * (pairs.r - n[1]) ** 2) @ weights
     base = 1 + spread * pairs.cosine
     inside = pairs.both & (base > 0)
     logarithm = jnp.log(jnp.where(inside, base, 1))
-    one, other = pairs.r[:, :, None], pairs.r[:, None, :]
+    one, other = pairs.r[:, None], pairs.r[None]
     square, plain, count = one**2 + other**2, one + other, 2.0
     if group.kind in NARROW:
         square, plain, count = square + pairs.across**2, plain + pairs.across, 3.0
@@ -108,7 +105,7 @@ def _exponential(group: Group, pairs: Pairs, weights: Array) -> Callable[[Array]
         eta, shift, power = n[0], n[1], n[2]
         apart = square - 2 * shift * plain + count * shift**2
         terms = third * jnp.exp(power * logarithm - eta * apart + (1 - power) * math.log(2))
-        return jnp.einsum("aic,aij,ajd->acd", weights, terms, weights)
+        return weights.T @ (terms @ weights)
 
     return each
 
@@ -116,25 +113,25 @@ def _exponential(group: Group, pairs: Pairs, weights: Array) -> Callable[[Array]
 def _compact(group: Group, pairs: Pairs, weights: Array) -> Callable[[Array], Array]:
     """Functions of compact support: from left and right distance and angle to sums."""
 
-    def window(x: Array, left: Array, right: Array) -> Array:
+    def window(x: Array, left: Array, right: Array, shape: str = group.shape) -> Array:
         centre, width = (left + right) / 2, (right - left) / 2
         place = jnp.abs(x - centre) / width
-        return jnp.where(place < 1, core(group.shape, jnp.minimum(place, 1)), 0)
+        return jnp.where(place < 1, core(shape, jnp.minimum(place, 1)), 0)
 
     if group.kind in RADIAL:
         radial = lambda n: jnp.where(pairs.near, window(pairs.r, n[0], n[1]), 0)
-        return lambda n: jnp.einsum("ai,aic->ac", radial(n), weights)
+        return lambda n: radial(n) @ weights
     straight = jnp.abs(pairs.cosine) >= 1
     inside = pairs.both & ~straight
     angle = jnp.arccos(jnp.where(inside, pairs.cosine, 0))
 
     def each(n: Array) -> Array:
         left, right = jnp.deg2rad(n[2]), jnp.deg2rad(n[3])
-        terms = jnp.where(inside, window(angle, left, right), 0)
+        terms = jnp.where(inside, window(angle, left, right, group.shape.removesuffix("a")), 0)  # of angles never asymmetric
         if group.kind in NARROW:
             terms = terms * window(pairs.across, n[0], n[1])
-        own = jnp.where(pairs.near, window(pairs.r, n[0], n[1]), 0)[..., None] * weights
-        return jnp.einsum("aic,aij,ajd->acd", own, terms, own)
+        own = jnp.where(pairs.near, window(pairs.r, n[0], n[1]), 0)[:, None] * weights
+        return own.T @ (terms @ own)
 
     return each
 
