@@ -96,7 +96,7 @@ class BehlerParrinello(AtomicPotential):
             """The symmetry functions of one atom, as those of an atom of each species."""
             pairs = self._pairs(near, r, components, place)
             whole = [values_of(group, pairs) for group in groups]
-            return tuple(jnp.stack([_chosen(groups[g], whole[g][k], others) for g, k, others in one]) for one in found)
+            return tuple(jnp.stack([_chosen(groups[g], whole[g][k, m], others) for g, k, m, others in one]) for one in found)
 
         # Arrays over pairs of neighbours are to fit into the second-level cache.
         batch = max(1, TRIPLES // row**2)

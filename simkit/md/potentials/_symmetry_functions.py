@@ -5,7 +5,7 @@ Those of one group differ by numbers alone; they are computed one after the othe
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -20,10 +20,10 @@ POLYNOMIALS = {
     "poly3": lambda x: (x * (x * (20 * x - 70) + 84) - 35) * x**4 + 1,
     "poly4": lambda x: (x * (x * ((315 - 70 * x) * x - 540) + 420) - 126) * x**5 + 1,
 }
-NARROW = (3, 13, 21, 24)
-"""Types in which the two neighbours must be near to each other, too."""
 WEIGHTED = (12, 13, 23, 24, 25)
 """Types in which neighbours have the weight of their atomic number, whatever their element."""
+WIDE = (9, 22, 25)
+"""Types that are products of a function of the angle and of two of distances."""
 RADIAL = (2, 12, 20, 23)
 """Types that are sums over single neighbours."""
 
@@ -45,95 +45,115 @@ class Pairs(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Symmetry functions that differ by numbers alone: type, shape, lambda and cutoff are those of all."""
+    """Symmetry functions that differ by numbers alone; their type and shape, and the numbers `fixed`, are those of all.
+
+    - `numbers`: those of each function; of a sum over pairs that is a product of a function of the angle and two of distances, those
+        of the angle.
+    - `radial`: of such products those of distances: all are computed with all angles.
+    """
 
     kind: int
     shape: str
     fixed: tuple[float, ...]
     numbers: tuple[tuple[float, ...], ...]
+    radial: tuple[tuple[float, ...], ...]
 
 
-def grouped(functions: Sequence[Sequence[SymmetryFunction]]) -> tuple[tuple[Group, ...], list[list[tuple[int, int, tuple[int, ...]]]]]:
-    """The groups of the symmetry functions of all species, each function once whatever the elements.
+Place = tuple[int, int, int, tuple[int, ...]]
+"""Group of a symmetry function, its place among the numbers and among the radial ones, and the elements of the neighbours."""
 
-    **Returns:** the groups, and for each species and function its group, its place there, and the elements of the neighbours.
-    """
-    groups: dict[tuple[int, str, tuple[float, ...]], dict[tuple[float, ...], int]] = {}
+
+def grouped(functions: Sequence[Sequence[SymmetryFunction]]) -> tuple[tuple[Group, ...], list[list[Place]]]:
+    """The groups of the symmetry functions of all species, each function once whatever the elements; and where each is."""
+    groups: dict[tuple[int, str, tuple[float, ...]], tuple[dict[Any, int], dict[Any, int]]] = {}
     found = []
     for row in functions:
         places = []
         for f in row:
-            if f.kind >= 20:
-                key, numbers = (f.kind, f.shape, ()), f.numbers
-            else:
-                eta, shift, spread, power, end, alpha = f.numbers
-                key, numbers = (f.kind, f.shape, (spread, end, alpha)), (eta, shift, power)
-            within = groups.setdefault(key, {})
-            places.append((key, within.setdefault(numbers, len(within)), f.others))
+            fixed, numbers, radial = _parted(f)
+            key = f.kind, f.shape, fixed
+            within, apart = groups.setdefault(key, ({}, {}))
+            places.append(
+                (key, within.setdefault(numbers, len(within)), apart.setdefault(radial, len(apart)), f.others)
+            )
         found.append(places)
     order = {key: k for k, key in enumerate(groups)}
-    listed = tuple(Group(*key, tuple(within)) for key, within in groups.items())
-    return listed, [[(order[key], place, others) for key, place, others in row] for row in found]
+    listed = tuple(Group(*key, tuple(within), tuple(apart)) for key, (within, apart) in groups.items())
+    return listed, [[(order[key], *rest) for key, *rest in row] for row in found]
+
+
+def _parted(f: SymmetryFunction) -> tuple[tuple[float, ...], ...]:
+    """The numbers of a function that are fixed in its group, those of the angle or all, and those of distances."""
+    if f.kind >= 20:
+        wide = f.kind in WIDE
+        return (), f.numbers[2:] if wide else f.numbers, f.numbers[:2] if wide else ()
+    eta, shift, spread, power, end, alpha = f.numbers
+    if f.kind in WIDE:
+        return (spread, end, alpha), (power,), (eta, shift)
+    return (spread, end, alpha), (eta, shift, power), ()
 
 
 def values_of(group: Group, pairs: Pairs) -> Array:
-    """All functions of a group: of single neighbours by the element of these, (functions, columns), of pairs by both."""
+    """All functions of a group: of single neighbours by the element of these, (functions, radial, columns), of pairs by both."""
     weights = pairs.charge[:, None] if group.kind in WEIGHTED else pairs.weights
     numbers = jnp.asarray(np.array(group.numbers), pairs.r.dtype)
-    each = _compact(group, pairs, weights) if group.kind >= 20 else _exponential(group, pairs, weights)
-    return lax.map(each, numbers)
+    radial = jnp.asarray(np.array(group.radial), pairs.r.dtype)
+    part = _compact if group.kind >= 20 else _exponential
+    distances, terms = part(group, pairs)
+    if group.kind in RADIAL:
+        return lax.map(lambda n: (distances(n) @ weights)[None], numbers)
+    if group.kind not in WIDE:
+
+        def one(n: Array) -> Array:
+            own = distances(n)[:, None] * weights
+            return (own.T @ (terms(n) @ own))[None]
+
+        return lax.map(one, numbers)
+    own = jnp.stack([distances(n) for n in radial])[:, :, None] * weights[None]
+    columns = jnp.moveaxis(own, 0, 1)  # (row, radial, columns)
+    flat = columns.reshape(len(columns), -1)
+
+    def every(n: Array) -> Array:
+        turned = (terms(n) @ flat).reshape(columns.shape)
+        return jnp.einsum("inc,ind->ncd", columns, turned)
+
+    return lax.map(every, numbers)
 
 
-def _exponential(group: Group, pairs: Pairs, weights: Array) -> Callable[[Array], Array]:
-    """Gaussians of distances with a cutoff function: from eta, shift and power to sums."""
+def _exponential(group: Group, pairs: Pairs) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
+    """Gaussians of distances with a cutoff function, of each neighbour and of each pair, from their numbers."""
     spread, end, alpha = group.fixed
     ends = lambda r: jnp.where(r < end, ending(group.shape, jnp.minimum(r / end, 1), alpha), 0)
-    weights = jnp.where(pairs.near, ends(pairs.r), 0)[:, None] * weights
-    if group.kind in RADIAL:
-        return lambda n: jnp.exp(-n[0] * (pairs.r - n[1]) ** 2) @ weights
+    inner = jnp.where(pairs.near, ends(pairs.r), 0)
+    gaussian = lambda n: inner * jnp.exp(-n[0] * (pairs.r - n[1]) ** 2)
     base = 1 + spread * pairs.cosine
     inside = pairs.both & (base > 0)
-    logarithm = jnp.log(jnp.where(inside, base, 1))
-    one, other = pairs.r[:, None], pairs.r[None]
-    square, plain, count = one**2 + other**2, one + other, 2.0
-    if group.kind in NARROW:
-        square, plain, count = square + pairs.across**2, plain + pairs.across, 3.0
-    third = jnp.where(inside, ends(pairs.across), 0) if group.kind in NARROW else jnp.where(inside, 1.0, 0.0)
-    third = third.astype(pairs.r.dtype)
-
-    def each(n: Array) -> Array:
-        eta, shift, power = n[0], n[1], n[2]
-        apart = square - 2 * shift * plain + count * shift**2
-        terms = third * jnp.exp(power * logarithm - eta * apart + (1 - power) * math.log(2))
-        return weights.T @ (terms @ weights)
-
-    return each
+    logarithm = jnp.log(jnp.where(inside, base, 1)) + math.log(0.5)
+    if group.kind in WIDE:
+        plain = jnp.where(inside, 2.0, 0.0).astype(pairs.r.dtype)
+        return gaussian, lambda n: plain * jnp.exp(n[0] * logarithm)
+    third = jnp.where(inside, 2 * ends(pairs.across), 0)
+    return gaussian, lambda n: third * jnp.exp(n[2] * logarithm - n[0] * (pairs.across - n[1]) ** 2)
 
 
-def _compact(group: Group, pairs: Pairs, weights: Array) -> Callable[[Array], Array]:
-    """Functions of compact support: from left and right distance and angle to sums."""
-
-    def window(x: Array, left: Array, right: Array, shape: str = group.shape) -> Array:
-        centre, width = (left + right) / 2, (right - left) / 2
-        place = jnp.abs(x - centre) / width
-        return jnp.where(place < 1, core(shape, jnp.minimum(place, 1)), 0)
-
-    if group.kind in RADIAL:
-        radial = lambda n: jnp.where(pairs.near, window(pairs.r, n[0], n[1]), 0)
-        return lambda n: radial(n) @ weights
-    straight = jnp.abs(pairs.cosine) >= 1
-    inside = pairs.both & ~straight
+def _compact(group: Group, pairs: Pairs) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
+    """Functions of compact support, of each neighbour and of each pair, from their boundaries."""
+    inside = pairs.both & (jnp.abs(pairs.cosine) < 1)  # of atoms in a line the angle has no derivative
     angle = jnp.arccos(jnp.where(inside, pairs.cosine, 0))
+    radial = lambda r, n: _window(group.shape, r, n[0], n[1])
 
-    def each(n: Array) -> Array:
-        left, right = jnp.deg2rad(n[2]), jnp.deg2rad(n[3])
-        terms = jnp.where(inside, window(angle, left, right, group.shape.removesuffix("a")), 0)  # of angles never asymmetric
-        if group.kind in NARROW:
-            terms = terms * window(pairs.across, n[0], n[1])
-        own = jnp.where(pairs.near, window(pairs.r, n[0], n[1]), 0)[:, None] * weights
-        return own.T @ (terms @ own)
+    def terms(n: Array) -> Array:
+        left, right = jnp.deg2rad(n[-2]), jnp.deg2rad(n[-1])
+        found = jnp.where(inside, _window(group.shape.removesuffix("a"), angle, left, right), 0)
+        return found if group.kind in WIDE else found * radial(pairs.across, n)
 
-    return each
+    return lambda n: jnp.where(pairs.near, radial(pairs.r, n), 0), terms
+
+
+def _window(shape: str, x: Array, left: Array, right: Array) -> Array:
+    """A function that is 1 between its boundaries and 0 on them and beyond."""
+    place = jnp.abs(x - (left + right) / 2) / ((right - left) / 2)
+    return jnp.where(place < 1, core(shape, jnp.minimum(place, 1)), 0)
 
 
 def core(shape: str, x: Array) -> Array:
