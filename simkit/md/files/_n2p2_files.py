@@ -157,7 +157,7 @@ class Settings:
 
     def elements(self) -> tuple[str, ...]:
         """The elements by their atomic number."""
-        found = self.words("elements")[: int(self.number("number_of_elements", 100))]
+        found = self.words("elements")[: int(self.number("number_of_elements", 100.0))]
         for name in found:
             if name not in SYMBOLS:
                 line = self.known["elements"][-1][0]
@@ -175,7 +175,7 @@ class Settings:
 
     def layers(self) -> tuple[list[int], str]:
         """Nodes of the hidden layers, and a letter for each activation."""
-        count = int(self.number("global_hidden_layers_short", 0))
+        count = int(self.number("global_hidden_layers_short", 0.0))
         nodes = [int(word) for word in self.words("global_nodes_short")[:count]]
         activations = "".join(self.words("global_activation_short"))[: count + 1]
         if len(nodes) < count or len(activations) < count + 1 or not set(activations) <= set(ACTIVATIONS):
@@ -187,7 +187,7 @@ class Settings:
 
     def functions(self, names: Sequence[str]) -> tuple[tuple[SymmetryFunction, ...], ...]:
         """The symmetry functions of each element, in the order of their statistics."""
-        cutoff = int(self.number("cutoff_type", 1))
+        cutoff = int(self.number("cutoff_type", 1.0))
         if not 0 <= cutoff < len(CUTOFFS):
             raise self.text.error("must give a cutoff type from 0 to 8.", self.known["cutoff_type"][-1][0])
         alpha = self.number("cutoff_type", 0.0, 1)
