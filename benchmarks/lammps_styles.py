@@ -78,7 +78,12 @@ def values(model: md.MolecularModel, kind: str) -> dict[str, Any]:
 
     Where the file is one of bonds and the like, energy and virial are those of these terms alone.
     """
-    found: dict[str, Any] = {"vdwl": 0.0, "coul": 0.0, "stress": np.zeros(6), "forces": np.zeros_like(model.start.position)}
+    found: dict[str, Any] = {
+        "vdwl": 0.0,
+        "coul": 0.0,
+        "stress": np.zeros(6),
+        "forces": np.zeros_like(model.start.position),
+    }
     terms = parts(model.system.potential)
     part = lambda name: 1 if name.startswith("coulomb") else 0 if kind == "pair" or name == f"{kind}s" else 2
     for which in range(3):

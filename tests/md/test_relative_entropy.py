@@ -98,7 +98,10 @@ def test_densities_are_not_a_number_where_draws_do_not_count(fitted):
 @pytest.mark.parametrize(
     ("call", "match"),
     [
-        (lambda: md.RelativeEntropy(trap(1.0), md.Atoms(POSITION[0], POSITION[0]), times=[0.0, 1.0], step=0.1), "shape"),
+        (
+            lambda: md.RelativeEntropy(trap(1.0), md.Atoms(POSITION[0], POSITION[0]), times=[0.0, 1.0], step=0.1),
+            "shape",
+        ),
         (lambda: model(share=1.0), "share"),
         (lambda: model(discard=500), "discard"),
         (

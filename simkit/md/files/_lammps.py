@@ -68,7 +68,11 @@ def read_lammps(
             )
         found += bonded_terms(kind, said.styles.get(kind, ["zero"]), _spread(lines[kind], rows), rows, units.boltzmann)
     near = Near(_special(data, said), left_out=True)
-    ends = weighted_ends(said.styles.get("dihedral", ["zero"]), _spread(lines["dihedral"], data.terms["dihedral"]), data.terms["dihedral"])
+    ends = weighted_ends(
+        said.styles.get("dihedral", ["zero"]),
+        _spread(lines["dihedral"], data.terms["dihedral"]),
+        data.terms["dihedral"],
+    )
     pairs = pair_terms(data, said, units, space, near, ends)
     if len(near.groups) and min(np.asarray(space.plane_distances())) < 2 * cutoff_of(pairs) and _double(precision):
         near = Near(near.groups, left_out=False)

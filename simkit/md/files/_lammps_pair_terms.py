@@ -104,9 +104,19 @@ def shares_of(said: Commands, data: LammpsData) -> list[Share]:
         return [Share(words, [*file, *lines], np.ones((types, types), bool))]
     styles: list[list[str]] = []
     for word in words[1:]:
-        if word in PARTS or word == "lepton" or word in FLAGGED or word in TIP4P or word in MANY_BODY or not styles or word[0].isalpha():
+        if (
+            word in PARTS
+            or word == "lepton"
+            or word in FLAGGED
+            or word in TIP4P
+            or word in MANY_BODY
+            or not styles
+            or word[0].isalpha()
+        ):
             styles.append([])
-            check_known(word, (*PARTS, *FLAGGED, *TIP4P, "lepton", "zero", "none"), "pair style of LAMMPS in a hybrid style")
+            check_known(
+                word, (*PARTS, *FLAGGED, *TIP4P, "lepton", "zero", "none"), "pair style of LAMMPS in a hybrid style"
+            )
         styles[-1].append(word)
     taken = np.zeros((len(styles), types, types), bool)
     said_lines: list[list[list[str]]] = [[] for _ in styles]
@@ -164,7 +174,9 @@ def pair_terms(data: LammpsData, said: Commands, units: Units, space: Space, nea
     found: Found = []
     for share in shares_of(said, data):
         if share.words[0] == "lepton" and share.some.any():
-            for own in lepton_pairs(share.words, share.lines, len(data.mass), said.modify, float(units.coulomb), share.some):
+            for own in lepton_pairs(
+                share.words, share.lines, len(data.mass), said.modify, float(units.coulomb), share.some
+            ):
                 found += [("pairs", own), *near.weighted("pairs", own, 0)]
             continue
         if share.words[0] not in ("zero", "none") and share.some.any():

@@ -197,11 +197,15 @@ def lepton_pairs(
     """
     usual = numbers_in("pair_style", words[1:])
     if len(usual) != 1:
-        raise ArgumentError(f"`pair_style` of the style lepton must be followed by a cutoff, but is `{' '.join(words)}`.")
+        raise ArgumentError(
+            f"`pair_style` of the style lepton must be followed by a cutoff, but is `{' '.join(words)}`."
+        )
     chosen: dict[tuple[int, int], tuple[str, dict[str, float], float]] = {}
     for first, second, *rest in lines:
         if len(rest) not in (1, 2):
-            raise ArgumentError(f"A line of `pair_coeff` of the style lepton must hold a formula, but is `{first} {second}`.")
+            raise ArgumentError(
+                f"A line of `pair_coeff` of the style lepton must hold a formula, but is `{first} {second}`."
+            )
         text, numbers = _parted_formula(rest[0])
         reach = numbers_in("pair_coeff", rest[1:])[0] if len(rest) == 2 else usual[0]
         for i in types_in(first, types):

@@ -57,7 +57,9 @@ CHARMM = ("charmm", "charmmfsw")
 """Dihedral styles whose lines end in the weight of the pair of atoms at their ends."""
 
 
-def weighted_ends(words: Sequence[str], lines: Sequence[Sequence[str]], terms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def weighted_ends(
+    words: Sequence[str], lines: Sequence[Sequence[str]], terms: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """The pairs at the ends of CHARMM's dihedrals, and the weight of each; none where all weights are 0."""
     weights: dict[int, float] = {}
     for first, *rest in lines:

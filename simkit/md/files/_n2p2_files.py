@@ -115,9 +115,7 @@ def read_n2p2(folder: str | Path, elements: Sequence[str]) -> NetworkTable:
     centres, factors, least = settings.scaling(folder / "scaling.data", functions)
     nodes, activations = settings.layers()
     numbers = tuple(SYMBOLS.index(name) + 1 for name in names)
-    layers = tuple(
-        _weights(folder / f"weights.{numbers[k]:03d}.data", (len(functions[k]), *nodes, 1)) for k in places
-    )
+    layers = tuple(_weights(folder / f"weights.{numbers[k]:03d}.data", (len(functions[k]), *nodes, 1)) for k in places)
     offsets = settings.offsets(names)
     pick = lambda rows: tuple(rows[k] for k in places)
     return NetworkTable(
@@ -138,7 +136,9 @@ class Settings:
                 self.known.setdefault(words[0], []).append((line, words[1:]))
         for name, what in REFUSED.items():
             if name in self.known and self.known[name][0][1][:1] not in (["2"], ["2G"], ["2G-HDNNP"], ["1"]):
-                raise self.text.error(f"must not ask for {what} by `{name}`, which is not known.", self.known[name][0][0])
+                raise self.text.error(
+                    f"must not ask for {what} by `{name}`, which is not known.", self.known[name][0][0]
+                )
 
     def has(self, name: str) -> bool:
         return name in self.known
@@ -198,7 +198,9 @@ class Settings:
             found[names.index(words[0])].append(self._function(words[1:], names, cutoff, alpha, line))
         return tuple(tuple(sorted(row)) for row in found)
 
-    def _function(self, words: list[str], names: Sequence[str], cutoff: int, alpha: float, line: int) -> SymmetryFunction:
+    def _function(
+        self, words: list[str], names: Sequence[str], cutoff: int, alpha: float, line: int
+    ) -> SymmetryFunction:
         kind = int(words[0]) if words[0].isdigit() else -1
         if kind not in COUNTS or len(words) - 1 not in COUNTS[kind]:
             raise self.text.error(
@@ -291,7 +293,9 @@ def _weights(path: Path, sizes: Sequence[int]) -> tuple[tuple[np.ndarray, np.nda
             else:
                 layers[place[2] - 1][0][place[1] - 1, place[3] - 1] = value
         except IndexError as error:
-            raise text.error(f"must hold a weight of layers of {list(sizes)} nodes, but it is of others.", line) from error
+            raise text.error(
+                f"must hold a weight of layers of {list(sizes)} nodes, but it is of others.", line
+            ) from error
     if any(np.isnan(x).any() for layer in layers for x in layer):
         raise DataError(
             f"The potential file `{text.name}` must hold all weights and biases of layers of {list(sizes)} nodes, but some are "

@@ -27,6 +27,7 @@ from ..space._atoms import Atoms
 from ..space._space import OpenSpace
 from ._draws import Draws, Run, blank_draws, drawn_frames, energies_of, mapped, prepared_run
 
+
 class EquilibriumAverages(SampledSystem):
     r"""Averages over the canonical ensemble, as a regression model for `Problem`: pressures, densities, g(r), energies.
 
@@ -120,7 +121,9 @@ class EquilibriumAverages(SampledSystem):
 
     @eqx.filter_jit
     def effective_share(self, y: State) -> Float[Array, ""]:
-        return effective_size(jax.nn.softmax(y.reduced - energies_of(self.particles, y, reduced_energy))) / self.run.frames
+        return (
+            effective_size(jax.nn.softmax(y.reduced - energies_of(self.particles, y, reduced_energy))) / self.run.frames
+        )
 
     @eqx.filter_jit
     def errors(self, y: State, combinations: Mapping[str, Array]) -> Float[Array, " combinations"]:

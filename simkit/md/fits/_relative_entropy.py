@@ -136,7 +136,9 @@ class RelativeEntropy(SampledDensity):
     def blank(self) -> Draws:
         return blank_draws(self.run, self.particles, self.start)
 
-    def drawn(self, y: State, references: Sequence["RelativeEntropy"], key: PRNGKeyArray) -> tuple["RelativeEntropy", Draws]:
+    def drawn(
+        self, y: State, references: Sequence["RelativeEntropy"], key: PRNGKeyArray
+    ) -> tuple["RelativeEntropy", Draws]:
         found, plan = drawn_frames(self.run, y, [reference.particles for reference in references], key, _configured)
         grown = dataclasses.replace(self.particles, plan=plan)
         return eqx.tree_at(lambda s: s.particles, self, grown), found

@@ -77,7 +77,9 @@ class BehlerParrinello(AtomicPotential):
         **Raises:** an `ArgumentError` for another table, or a unit that is not positive.
         """
         if not isinstance(table, NetworkTable):
-            raise ArgumentError(f"Argument `table` must be a `NetworkTable` of `read_n2p2`, but is a `{type(table).__name__}`.")
+            raise ArgumentError(
+                f"Argument `table` must be a `NetworkTable` of `read_n2p2`, but is a `{type(table).__name__}`."
+            )
         if not (length > 0 and energy > 0):
             raise ArgumentError(f"Arguments `length` and `energy` must be positive, but are {length} and {energy}.")
         return cls(table, tuple(tuple(_scaled(f, length) for f in row) for row in table.functions), energy)
@@ -96,7 +98,9 @@ class BehlerParrinello(AtomicPotential):
             """The symmetry functions of one atom, as those of an atom of each species."""
             pairs = self._pairs(near, r, components, place)
             whole = [values_of(group, pairs) for group in groups]
-            return tuple(jnp.stack([_chosen(groups[g], whole[g][k, m], others) for g, k, m, others in one]) for one in found)
+            return tuple(
+                jnp.stack([_chosen(groups[g], whole[g][k, m], others) for g, k, m, others in one]) for one in found
+            )
 
         # Arrays over pairs of neighbours are to fit into the second-level cache.
         batch = max(1, TRIPLES // row**2)
