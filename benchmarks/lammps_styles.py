@@ -40,15 +40,10 @@ CLOSE = 3e-6
 CONTRADICT = {
     "angle-cosine_delta": ("forces", "stress"),
     "angle-mm3": ("forces", "stress"),
-    "dihedral-charmm": ("forces",),
     "dihedral-charmmfsw": ("forces",),
-    "improper-cossq": ("forces", "stress"),
-    "mol-pair-lj_charmm_coul_charmm": ("forces", "stress"),
     "mol-pair-lj_charmmfsw_coul_charmmfsw": ("forces", "stress"),
     "angle-fourier_simple": ("forces", "stress"),
     "dihedral-spherical": ("stress",),
-    "manybody-pair-sw-mod-maxdelcs": ("forces", "stress"),
-    "manybody-pair-sw-mod-multi": ("forces", "stress"),
     "mol-pair-lj_smooth_linear": ("vdwl",),
 }
 """Files whose forces are not the derivative of their energy (LAMMPS' own, by differences), and what in them is then not compared.

@@ -1,4 +1,4 @@
-"""Potentials of n2p2 from files written here, against loops over atoms in NumPy; those that it publishes: benchmarks/n2p2_predictions.py."""
+"""Potentials of n2p2 from files written here, against loops in NumPy; those it publishes are in benchmarks/n2p2_predictions.py."""
 
 import equinox as eqx
 import jax

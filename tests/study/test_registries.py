@@ -18,7 +18,7 @@ ROOMS = (simkit, simkit.odes, simkit.fluids, md, solvers, problem)
 NAMELESS = {
     "SYSTEMS": {simkit.odes.FunctionSystem, simkit.odes.FunctionResponse, simkit.odes.DelayedFunctionSystem}
     | {simkit.ChemicalLangevin}  # it takes a jump process
-    | {md.EquilibriumAverages, md.EnergiesAndForces},  # they take particles and frames
+    | {md.EquilibriumAverages, md.EnergiesAndForces, md.RelativeEntropy},  # they take particles and frames
     "SOLVERS": {
         solvers.ParticleStepper,  # particles bring it
         solvers.DiscreteStepper,  # so do discrete systems
@@ -38,6 +38,7 @@ NAMELESS = {
         md.FormulaTerms,
         md.FormulaThroughAtoms,
         md.Sum,  # an array of tables
+        md.BehlerParrinello,  # by a folder of files
         md.EAM,  # by its files, as the next five
         md.StillingerWeber,
         md.Tersoff,

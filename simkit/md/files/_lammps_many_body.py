@@ -4,7 +4,6 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -31,7 +30,6 @@ from ._three_body_files import (
 
 FROM_FILES: Mapping[str, tuple[Callable[..., ThreeBodyTable], Callable[..., Potential], tuple[str, ...]]] = {
     "sw": (read_stillinger_weber, StillingerWeber.from_table, ("epsilon",)),
-    "sw/mod": (read_stillinger_weber, StillingerWeber.from_table, ("epsilon",)),
     "tersoff": (read_tersoff, Tersoff.from_table, ("A", "B")),
     "tersoff/mod": (read_tersoff_mod, ModifiedTersoff.from_table, ("A", "B")),
     "tersoff/mod/c": (partial(read_tersoff_mod, constant=True), ModifiedTersoff.from_table, ("A", "B", "c0")),
@@ -48,8 +46,8 @@ CHARGED = ("tersoff/zbl", "vashishta")
 """Styles that take Coulomb's constant."""
 
 
-def _settings(words: Sequence[str]) -> dict[str, Any]:
-    """Settings behind a style: `shift` of Tersoff's, `threebody` of `sw`, as 0 or 1, and `bounds` of `sw/mod`.
+def _settings(words: Sequence[str]) -> dict[str, float]:
+    """Settings behind a style: `shift` of Tersoff's, and `threebody` of `sw`, as 0 or 1.
 
     **Raises:** an `ArgumentError` for others.
     """
@@ -58,10 +56,6 @@ def _settings(words: Sequence[str]) -> dict[str, Any]:
         return {"shift": numbers_in("pair_style", settings[1:])[0]}
     if name == "sw" and settings in (["threebody", "on"], ["threebody", "off"]):
         return {"threebody": float(settings[1] == "on")}
-    if name == "sw/mod":
-        numbers = (0.25, 0.35) if not settings else tuple(numbers_in("pair_style", settings[1:]))
-        if (not settings or settings[0] == "maxdelcs") and len(numbers) == 2:
-            return {"bounds": numbers}
     if settings:
         raise ArgumentError(
             f"The pair style {name} must stand without settings, but is followed by `{' '.join(settings)}`."

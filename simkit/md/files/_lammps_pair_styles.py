@@ -202,7 +202,6 @@ CHARGES: Mapping[str, PairStyle] = {
     "coul/debye": PairStyle("COULOMB*exp(-kappa*r)/r", (), (), ("kappa",)),
     "coul/slater/cut": PairStyle("COULOMB/r*(1 - (1 + r/reach)*exp(-2*r/reach))", (), (), ("reach",)),
     "coul/charmm/implicit": PairStyle(f"COULOMB/r^2*{CHARMM}", (), (), ("ri",)),
-    "coul/charmm": PairStyle(f"COULOMB/r*{CHARMM}", (), (), ("ri",)),
     "coul/charmmfsh": PairStyle("COULOMB/r*(1 - r/rc)^2", ()),
     "coul/gromacs": PairStyle(switched(1, "COULOMB"), (), (), ("ri",)),
     "coul/cut": PairStyle("COULOMB/r", ()),
@@ -252,7 +251,6 @@ LONG: Mapping[str, LongStyle] = {
 _ALONE = {
     "lj/charmm",
     "lj/charmmfsw",
-    "coul/charmm",
     "coul/charmmfsh",
     "lj/switch3",
     "mm3/switch3",
@@ -273,7 +271,6 @@ _PARTS: dict[str, tuple[str | None, str | None]] = {
     **{name: (name, None) for name in PAIR_STYLES if name not in _ALONE},
     **{name: (None, name) for name in (*CHARGES, *LONG) if name not in _ALONE},
     **{f"{first}/{second}": (first, second) for second, firsts in _WITH.items() for first in firsts},
-    "lj/charmm/coul/charmm": ("lj/charmm", "coul/charmm"),
     "lj/charmm/coul/charmm/implicit": ("lj/charmm", "coul/charmm/implicit"),
     "lj/charmmfsw/coul/charmmfsh": ("lj/charmmfsw", "coul/charmmfsh"),
     "lj/charmmfsw/coul/long": ("lj/charmmfsw", "coul/long"),

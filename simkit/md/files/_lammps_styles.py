@@ -190,12 +190,6 @@ STYLES: Mapping[str, Mapping[str, Style]] = {
             {"aa": ("m1", "m2", "m3", "theta1", "theta2", "theta3")},
         ),
         "harmonic": Style("k*(abs(theta) - chi0)^2", ("k", "chi0"), ("chi0",)),
-        "cossq": Style(
-            "k/2*cos(acos(c) - chi0)^2; c = ((x2 - x1)*(x4 - x3) + (y2 - y1)*(y4 - y3) + (z2 - z1)*(z4 - z3))"
-            "/distance(p1, p2)/distance(p3, p4)",
-            ("k", "chi0"),
-            ("chi0",),
-        ),
         "cvff": Style("k*(1 + d*cos(n*theta))", ("k", "d", "n")),
     },
 }

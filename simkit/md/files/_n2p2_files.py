@@ -1,20 +1,23 @@
 """Files of n2p2 and RuNNer: high-dimensional neural network potentials of Behler and Parrinello."""
 
 import dataclasses
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ..._doors import check_kind
 from ..._errors import ArgumentError, DataError, close_matches
 from ._potential_text import PotentialText, shown
 
-SYMBOLS = tuple(
+_SYMBOLS = (
     "H He Li Be B C N O F Ne Na Mg Al Si P S Cl Ar K Ca Sc Ti V Cr Mn Fe Co Ni Cu Zn Ga Ge As Se Br Kr Rb Sr Y Zr Nb Mo Tc Ru Rh "
     "Pd Ag Cd In Sn Sb Te I Xe Cs Ba La Ce Pr Nd Pm Sm Eu Gd Tb Dy Ho Er Tm Yb Lu Hf Ta W Re Os Ir Pt Au Hg Tl Pb Bi Po At Rn Fr "
-    "Ra Ac Th Pa U Np Pu Am Cm Bk Cf Es Fm Md No".split()
+    "Ra Ac Th Pa U Np Pu Am Cm Bk Cf Es Fm Md No"
 )
+SYMBOLS = tuple(_SYMBOLS.split())
 CUTOFFS = ("hard", "cos", "tanhu", "tanh", "exp", "poly1", "poly2", "poly3", "poly4")
 ACTIVATIONS = "ltsprgcSeh"
 CORES = {"c": "cos", "p1": "poly1", "p2": "poly2", "p3": "poly3", "p4": "poly4", "e": "exp"}
@@ -56,8 +59,8 @@ class SymmetryFunction:
 class NetworkTable:
     """The numbers of a high-dimensional neural network potential.
 
-    - `elements`: names, one a species; `atomic_numbers` of all elements of the file, in rising order, and `places`, the place of each
-        species among these.
+    - `elements`: names, one a species; `atomic_numbers` of all elements of the file, in rising order, and `places`, the place of
+        each species among these.
     - `functions`: the symmetry functions of each species, in their order.
     - `centres`, `factors`: what is subtracted from each and by which it is multiplied then, and `least`, added after that.
     - `layers`: of each species the weights (from, to) and biases of its layers; `activations`, a letter a layer; `normalised`: sums
@@ -94,12 +97,17 @@ def read_n2p2(folder: str | Path, elements: Sequence[str]) -> NetworkTable:
 
     **Returns:** a `NetworkTable`, for `BehlerParrinello.from_table`.
 
-    **Raises:** a `DataError` that names file and line: a keyword or a type of symmetry function that is not known, statistics or
+    **Raises:** an `ArgumentError` for elements that the potential has not; a `DataError` that names file and line: a keyword or a type of symmetry function that is not known, statistics or
     weights that are missing or do not fit, a potential that has charges of its own.
 
     **Source:** https://compphysvienna.github.io/n2p2/topics/keywords.html; Singraber and others (2019),
     doi:10.1021/acs.jctc.8b00770.
     """
+    check_kind("folder", folder, str | Path, "the name of a folder", 'Write `md.read_n2p2("folder", ["H", "O"])`.')
+    if isinstance(elements, str) or not all(isinstance(name, str) for name in elements):
+        raise ArgumentError(
+            f'Argument `elements` must be a list of names, such as ["H", "O"], but is {shown(str(elements))}.'
+        )
     folder = Path(folder)
     settings = Settings(folder / "input.nn")
     names = settings.elements()
@@ -278,7 +286,7 @@ def _statistics(path: Path, functions: Sequence[Sequence[Any]], by_deviation: bo
 def _weights(path: Path, sizes: Sequence[int]) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
     """Weights (from, to) and biases of each layer."""
     text = PotentialText(path)
-    layers = [(np.full((m, n), np.nan), np.full(n, np.nan)) for m, n in zip(sizes, sizes[1:], strict=False)]
+    layers = [(np.full((m, n), np.nan), np.full(n, np.nan)) for m, n in itertools.pairwise(sizes)]
     for line, words in ((i, text.partition("#")[0].split()) for i, text in enumerate(text.lines, 1)):
         if not words:
             continue

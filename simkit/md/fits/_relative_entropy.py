@@ -32,15 +32,17 @@ class RelativeEntropy(SampledDensity):
     r"""The relative entropy of particles to known frames, as a model for `Problem`: coarse-graining by `fit`.
 
     $$S_{\mathrm{rel}}(\theta) = \Big\langle \ln \frac{p_{\mathrm{ref}}(x)}{p_\theta(x)} \Big\rangle_{\mathrm{ref}}, \qquad
-    p_\theta(x) = \frac{e^{-\beta U_\theta(x)}}{\int e^{-\beta U_\theta}}, \qquad
-    \frac{\partial S_{\mathrm{rel}}}{\partial \theta} = \beta \Big\langle \frac{\partial U}{\partial \theta} \Big\rangle_{\mathrm{ref}}
+    p_\theta(x) = \frac{e^{-\beta U_\theta(x)}}{\int e^{-\beta U_\theta}}$$
+
+    $$\frac{\partial S_{\mathrm{rel}}}{\partial \theta} =
+    \beta \Big\langle \frac{\partial U}{\partial \theta} \Big\rangle_{\mathrm{ref}}
     - \beta \Big\langle \frac{\partial U}{\partial \theta} \Big\rangle_\theta$$
 
     The frames are those of a finer model, mapped to the beads of this one. Their log likelihood is
     $-S_{\mathrm{rel}}$ times their number, up to a constant, so that a problem of them is one of maximum likelihood: with standard
-    errors, priors, profiles and posteriors. `fit` draws frames of the model by a run, minimises as far as these
-    count, and draws anew until they are those of the optimum. The averages over the model are weighted ones, and the curvature is the
-    covariance of $\beta\, \partial U / \partial \theta$, which is all of it where U is linear in $\theta$.
+    errors, priors, profiles and posteriors. `fit` draws frames of the model by a run, minimises as far as these count, and draws
+    anew until they are those of the optimum. The averages over the model are weighted ones, and the curvature is the covariance of
+    $\beta\, \partial U / \partial \theta$, which is all of it where U is linear in $\theta$.
 
     The predictor is the number of a frame and the one output is `log_density`. The datum of a frame is the number of
     independent frames for which it counts: `Experiment("fine", np.arange(500), {"log_density": np.full(500, 0.1)})` for frames
@@ -51,8 +53,8 @@ class RelativeEntropy(SampledDensity):
 
     - `particles`: the coarse model, with dynamics that draw from the canonical ensemble. Their numbers have paths
         such as `particles.potential.sigma`.
-    - `frames`: states of the finer model, mapped, with a leading axis; with a `cell` each where the pressure is constant. Momenta are
-        not looked at.
+    - `frames`: states of the finer model, mapped, with a leading axis; with a `cell` each where the pressure is constant. Momenta
+        are not looked at.
     - `start`: the state from which the first run begins; by default the first frame with momenta of zero.
     - `times`, `step`, `discard`: as of `sample_ensemble`, of each run.
     - `share`: the effective share of the frames of a run, below which the density is NaN, so that a fit does not go there.

@@ -71,8 +71,8 @@ class BehlerParrinello(AtomicPotential):
     def from_table(cls, table: Any, *, length: float = 1.0, energy: float = 1.0) -> "BehlerParrinello":
         """The potential of a `NetworkTable` that `read_n2p2` read; species are its elements in their order.
 
-        **Arguments:** `length`, `energy`: what the unit of the files is in the numbers of the simulation. Most potentials are in bohr
-        and hartree: for a system in angstrom and electron volts 0.529177210903 and 27.211386245988.
+        **Arguments:** `length`, `energy`: what the unit of the files is in the numbers of the simulation. Most potentials are in
+        bohr and hartree: for a system in angstrom and electron volts 0.529177210903 and 27.211386245988.
 
         **Raises:** an `ArgumentError` for another table, or a unit that is not positive.
         """

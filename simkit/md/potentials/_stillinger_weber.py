@@ -12,7 +12,7 @@ from ...core import POSITIVE, quantity
 from ...stores import READERS, Reader
 from ..files._three_body_files import STILLINGER_WEBER, read_stillinger_weber
 from ._many_body import AtomView
-from ._triples import Table, TriplePotential, Triples, by_pair, by_triple, concrete_cutoff, numbers_of_table
+from ._triples import Table, TriplePotential, Triples, by_pair, concrete_cutoff, numbers_of_table
 
 
 class StillingerWeber(TriplePotential):
@@ -35,8 +35,6 @@ class StillingerWeber(TriplePotential):
     - `gamma`, `cos_theta0`: the range over sigma of the angular term, and the cosine of the angle without energy.
     - `A`, `B`, `p`, `q`: of the pairs.
     - `tolerance`: static; where not 0, pairs end a little earlier, as in LAMMPS.
-    - `bounds`: static; angles whose cosine is further from `cos_theta0` than the second number count as those at rest, and from the
-        first one on less, as in LAMMPS' style `sw/mod`: for compounds in which several angles are at rest. None for all alike.
     - `cutoff`: static; by default the largest a sigma. Where these are fitted, give the largest that they may reach.
 
     Files are read by `StillingerWeber.from_table(read_stillinger_weber(path, elements))`.
@@ -57,7 +55,6 @@ class StillingerWeber(TriplePotential):
     p: Triples = quantity(doc="power of the repulsion")
     q: Triples = quantity(doc="power of the attraction")
     tolerance: Any = eqx.field(static=True, kw_only=True)
-    bounds: tuple[float, float] | None = eqx.field(static=True, kw_only=True)
     cutoff: float | None = eqx.field(static=True, kw_only=True)
 
     def __init__(
@@ -74,21 +71,17 @@ class StillingerWeber(TriplePotential):
         q: Table = 0.0,
         tolerance: Table = 0.0,
         *,
-        bounds: tuple[float, float] | None = None,
         cutoff: float | None = None,
     ):
         self.epsilon, self.sigma, self.a, self.strength = epsilon, sigma, a, strength
         self.gamma, self.cos_theta0, self.A, self.B = gamma, cos_theta0, A, B
         self.p, self.q, self.tolerance = p, q, _fixed(tolerance)
-        self.bounds = None if bounds is None else (float(bounds[0]), float(bounds[1]))
         self.cutoff = concrete_cutoff(cutoff, lambda: np.max(np.asarray(a) * np.asarray(sigma)))
 
     @classmethod
-    def from_table(
-        cls, table: Any, *, bounds: tuple[float, float] | None = None, cutoff: float | None = None
-    ) -> "StillingerWeber":
+    def from_table(cls, table: Any, *, cutoff: float | None = None) -> "StillingerWeber":
         """The potential of a `ThreeBodyTable` that a file held; species are its elements in their order."""
-        return cls(*numbers_of_table(table, STILLINGER_WEBER, "read_stillinger_weber"), bounds=bounds, cutoff=cutoff)
+        return cls(*numbers_of_table(table, STILLINGER_WEBER, "read_stillinger_weber"), cutoff=cutoff)
 
     def _numbers(self) -> tuple[Array, ...]:
         one = self.epsilon, self.sigma, self.a, self.strength, self.gamma, self.cos_theta0
@@ -104,23 +97,7 @@ class StillingerWeber(TriplePotential):
         ratio = jnp.log(sigma / r)  # powers through it: those of XLA take several times longer
         pairs = big_a * epsilon * (big_b * jnp.exp(p * ratio) - jnp.exp(q * ratio)) * jnp.exp(away)
         weight = jnp.where(inside, jnp.exp(gamma * away), 0)
-        angles = self._angles if self.bounds is None else self._bounded_angles
-        return 0.5 * jnp.sum(jnp.where(inside, pairs, 0), 1) + angles(view, weight)
-
-    def _bounded_angles(self, view: AtomView, weight: Array) -> Array:
-        """The same with cosines that are brought to that of rest beyond the bounds, angle by angle."""
-        assert self.bounds is not None
-        first, second = self.bounds
-        strength, wanted = by_triple((self.epsilon * self.strength, self.cos_theta0), view)
-        direction = [a / view.distance for a in view.components]
-        cosine = functools.reduce(jnp.add, [u[:, :, None] * u[:, None, :] for u in direction])
-        apart = cosine - wanted
-        share = (jnp.abs(apart) - first) / (second - first) if second > first else jnp.sign(jnp.abs(apart) - first)
-        beyond = jnp.clip(share, 0, 1)
-        apart = apart * 0.5 * (1 + jnp.cos(jnp.pi * beyond))
-        other = ~jnp.eye(cosine.shape[1], dtype=bool)[None]
-        terms = strength * weight[:, :, None] * weight[:, None, :] * apart**2
-        return 0.5 * jnp.sum(jnp.where(other, terms, 0), (1, 2))
+        return 0.5 * jnp.sum(jnp.where(inside, pairs, 0), 1) + self._angles(view, weight)
 
     def _angles(self, view: AtomView, weight: Array) -> Array:
         r"""Half the sum over j and k without j = k, of $h_j h_k (c - c_0)^2 = h_j h_k (c^2 - 2 c_0 c + c_0^2)$."""

@@ -47,8 +47,8 @@ class Pairs(NamedTuple):
 class Group(NamedTuple):
     """Symmetry functions that differ by numbers alone; their type and shape, and the numbers `fixed`, are those of all.
 
-    - `numbers`: those of each function; of a sum over pairs that is a product of a function of the angle and two of distances, those
-        of the angle.
+    - `numbers`: those of each function; of a sum over pairs that is a product of a function of the angle and two of distances,
+        those of the angle.
     - `radial`: of such products those of distances: all are computed with all angles.
     """
 
