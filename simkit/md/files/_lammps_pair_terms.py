@@ -19,13 +19,12 @@ from ..space._units import Units
 from ._lammps_commands import Commands
 from ._lammps_data import LammpsData
 from ._lammps_many_body import MANY_BODY, many_body_potential
+from ._lammps_own_pairs import at_ends, lepton_pairs
 from ._lammps_pair_styles import CHARMM_STYLES, DISPERSION, LONG, PAIR_STYLES, PARTS
 from ._lammps_pairs import (
     FLAGGED,
     PairPart,
-    at_ends,
     charge_potential,
-    lepton_pairs,
     long_dispersion,
     long_potentials,
     pair_part,

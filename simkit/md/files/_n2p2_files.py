@@ -97,8 +97,9 @@ def read_n2p2(folder: str | Path, elements: Sequence[str]) -> NetworkTable:
 
     **Returns:** a `NetworkTable`, for `BehlerParrinello.from_table`.
 
-    **Raises:** an `ArgumentError` for elements that the potential has not; a `DataError` that names file and line: a keyword or a type of symmetry function that is not known, statistics or
-    weights that are missing or do not fit, a potential that has charges of its own.
+    **Raises:** an `ArgumentError` for elements that the potential has not; a `DataError` that names file and line: a keyword or a
+    type of symmetry function that is not known, statistics or weights that are missing or do not fit, a potential that has
+    charges of its own.
 
     **Source:** https://compphysvienna.github.io/n2p2/topics/keywords.html; Singraber and others (2019),
     doi:10.1021/acs.jctc.8b00770.

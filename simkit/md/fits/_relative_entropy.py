@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -138,9 +139,7 @@ class RelativeEntropy(SampledDensity):
     def blank(self) -> Draws:
         return blank_draws(self.run, self.particles, self.start)
 
-    def drawn(
-        self, y: State, references: Sequence["RelativeEntropy"], key: PRNGKeyArray
-    ) -> tuple["RelativeEntropy", Draws]:
+    def drawn(self, y: State, references: Sequence[Any], key: PRNGKeyArray) -> tuple["RelativeEntropy", Draws]:
         found, plan = drawn_frames(self.run, y, [reference.particles for reference in references], key, _configured)
         grown = dataclasses.replace(self.particles, plan=plan)
         return eqx.tree_at(lambda s: s.particles, self, grown), found
@@ -164,7 +163,11 @@ class RelativeEntropy(SampledDensity):
 
     @classmethod
     def example(cls) -> "Example[RelativeEntropy]":
-        trap = Particles(HarmonicTrap(jnp.asarray(1.0), jnp.zeros(3)), OpenSpace(3), dynamics=Langevin(1.0, 2.0))
+        trap = Particles(
+            HarmonicTrap(jnp.asarray(1.0), jnp.zeros(3)),
+            OpenSpace(3),
+            dynamics=Langevin(jnp.asarray(1.0), jnp.asarray(2.0)),
+        )
         position = jax.random.normal(jax.random.key(0), (5, 4, 3))
         frames = Atoms(position, jnp.zeros_like(position))
         system = cls(trap, frames, times=np.arange(12.0), step=0.2, discard=2)
