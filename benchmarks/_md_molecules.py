@@ -53,7 +53,7 @@ def molecules() -> dict[str, float]:
     sizes = np.array([len(position) for position, _ in made])
     first = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     position = np.concatenate(
-        [own + [10.0 * k, 0.0, 0.0] for k, (own, _) in enumerate(made)]
+        [own + np.array([10.0 * k, 0.0, 0.0]) for k, (own, _) in enumerate(made)]
     )  # out of each other's way
     joined = {
         name: np.concatenate([terms[name] + start for (_, terms), start in zip(made, first, strict=True)])
