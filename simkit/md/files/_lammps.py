@@ -78,7 +78,7 @@ def read_lammps(
         near = Near(near.groups, left_out=False)
         pairs = pair_terms(data, said, units, space, near, ends)
     found += pairs
-    if not found and not said.pair and not said.styles:
+    if not found and not said.pair:
         raise ArgumentError("Argument `commands` must give a style that has an energy, but gives none.")
     excluded = near.pairs if near.left_out else near.pairs[:0]
     species = data.kind
