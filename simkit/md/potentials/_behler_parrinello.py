@@ -86,7 +86,7 @@ class BehlerParrinello(AtomicPotential):
 
     @property
     def species_count(self) -> int | None:
-        return len(self.functions)
+        return len(self.functions) if len(self.functions) > 1 else None
 
     def atom_energies(self, view: AtomView) -> Array:
         row = view.distance.shape[1]
