@@ -23,6 +23,11 @@ def case_of(path: pathlib.Path) -> dict[str, str]:
     return yaml.load(path.read_text(), yaml.BaseLoader)
 
 
+def kind_of(case: dict[str, str]) -> str:
+    """What a case is a test of: pairs, bonds and so on."""
+    return next(kind for kind in KINDS if f"{kind}_style" in case)
+
+
 class Input:
     """The commands of a case in their order, with variables replaced, and the data file with what commands do to it.
 
@@ -35,7 +40,7 @@ class Input:
         self.commands: list[str] = []
         self.data: list[str] = []
         self.units = "lj"
-        kind = next(kind for kind in KINDS if f"{kind}_style" in case)
+        kind = kind_of(case)
         for line in case["pre_commands"].splitlines():
             self.say(line)
         for line in (folder / case["input_file"]).read_text().replace("&\n", " ").splitlines():

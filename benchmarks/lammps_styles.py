@@ -17,7 +17,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from _lammps_inputs import COULOMB, Input, NotMade, case_of, numbers_of, potentials_folder
+from _lammps_inputs import COULOMB, Input, NotMade, case_of, kind_of, numbers_of, potentials_folder
 
 import simkit
 from simkit import md
@@ -39,6 +39,9 @@ CLOSE = 3e-6
 
 CONTRADICT = {
     "angle-cosine_delta": ("forces", "stress"),
+    "angle-mm3": ("forces", "stress"),
+    "dihedral-charmmfsw": ("forces",),
+    "mol-pair-lj_charmmfsw_coul_charmmfsw": ("forces", "stress"),
     "angle-fourier_simple": ("forces", "stress"),
     "dihedral-spherical": ("stress",),
     "mol-pair-lj_smooth_linear": ("vdwl",),
@@ -60,24 +63,36 @@ LAMMPS, too: forces are compared with these, where they are."""
 def model_of(given: Input, folder: pathlib.Path) -> md.MolecularModel:
     path = folder / "case.data"
     units = UNITS.get(given.units, md.REDUCED)
-    path.write_text(given.data_text(float(units.coulomb)))
+    own = COULOMB["real"] if "charmmfsw" in given.text else float(units.coulomb)  # CHARMM's constant is that of both
+    path.write_text(given.data_text(own))
     return md.read_lammps(path, given.text)
 
 
-def values(model: md.MolecularModel) -> dict[str, Any]:
-    """Energy of pairs and of charges, virial and forces, as LAMMPS' tester asks for them."""
-    found: dict[str, Any] = {"vdwl": 0.0, "coul": 0.0, "stress": np.zeros(6), "forces": 0.0}
+def values(model: md.MolecularModel, kind: str) -> dict[str, Any]:
+    """Energy of pairs and of charges, virial and forces, as LAMMPS' tester asks for them.
+
+    Where the file is one of bonds and the like, energy and virial are those of these terms alone.
+    """
+    found: dict[str, Any] = {
+        "vdwl": 0.0,
+        "coul": 0.0,
+        "stress": np.zeros(6),
+        "forces": np.zeros_like(model.start.position),
+    }
     terms = parts(model.system.potential)
-    for charged in (False, True):
-        chosen = [t for t, name in zip(terms, model.names, strict=True) if name.startswith("coulomb") == charged]
+    part = lambda name: 1 if name.startswith("coulomb") else 0 if kind == "pair" or name == f"{kind}s" else 2
+    for which in range(3):
+        chosen = [t for t, name in zip(terms, model.names, strict=True) if part(name) == which]
         if not chosen:
             continue
         system = dataclasses.replace(model.system, potential=Sum(tuple(chosen))).prepared(model.start)
         result = system.gradients(model.start)
-        found["coul" if charged else "vdwl"] += float(result.energy)
+        found["forces"] = found["forces"] + np.asarray(result.forces)
+        if which == 2 or (kind != "pair" and which == 1):
+            continue
+        found["coul" if which else "vdwl"] += float(result.energy)
         virial = np.asarray(result.virial)
         found["stress"] = found["stress"] + [-virial[i, j] for i, j in ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))]
-        found["forces"] = found["forces"] + np.asarray(result.forces)
     return found
 
 
@@ -101,7 +116,7 @@ def case(path: pathlib.Path, potentials: pathlib.Path | None) -> str:
         return f"not run: {reason}"
     except simkit.SimkitError as reason:
         return f"refused: {reason}"
-    found, epsilon = values(model), float(told["epsilon"])
+    found, epsilon = values(model, kind_of(told)), float(told["epsilon"])
     if path.stem in OF_EWALD:
         other = OF_EWALD[path.stem]
         if other is None:

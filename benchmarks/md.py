@@ -5,7 +5,7 @@ programs start from one melted configuration; potential energies are compared be
 step, the least of several; peers run before and after. Compilation is apart.
 
 Run all: `python benchmarks/run.py md`. Some: `ROWS=lj500,gradient python benchmarks/run.py md`, of lj500, lj4000, lj32000, scaling,
-gradient, crystals, batches, sizes, water3000, water24000.
+gradient, crystals, batches, sizes, molecules, average_gradient, water3000, water24000.
 """
 
 import dataclasses
@@ -20,6 +20,8 @@ import jax.numpy as jnp
 import numpy as np
 from _md_batches import batches, sizes
 from _md_crystals import crystals
+from _md_gradients import average_gradient
+from _md_molecules import molecules
 from _md_water import EDGES, water
 
 import simkit
@@ -233,6 +235,8 @@ ROWS = {name: functools.partial(beside_peers, name) for name in CELLS} | {
     "crystals": crystals,
     "batches": batches,
     "sizes": sizes,
+    "molecules": molecules,
+    "average_gradient": average_gradient,
     **{name: functools.partial(water, name) for name in EDGES},
 }
 

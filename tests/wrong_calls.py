@@ -748,6 +748,18 @@ ROWS = {
         lambda: md.EnergiesAndForces(COLD, PAIR.position),
         "`frames` must be the states of atoms",
     ),
+    "relative entropy to no frames": (
+        lambda: md.RelativeEntropy(COLD, PAIR.position, times=T, step=0.1),
+        "`frames` must be the states of atoms",
+    ),
+    "relative entropy of no particles": (
+        lambda: md.RelativeEntropy(S, PAIR, times=T, step=0.1),
+        "`particles` must be particles",
+    ),
+    "a potential of n2p2 that is not there": (lambda: md.read_n2p2("nowhere", ["H"]), "input.nn"),
+    "a potential of n2p2 from a number": (lambda: md.read_n2p2(3, ["H"]), "`folder` must be the name of a folder"),
+    "a potential of n2p2 for an element as text": (lambda: md.read_n2p2("nowhere", "H"), "`elements` must be"),
+    "a network from no table": (lambda: md.BehlerParrinello.from_table(None), "`NetworkTable` of `read_n2p2`"),
     "draws of a plain problem": (lambda: simkit.refresh(P, [1.0]), "must have a system that draws"),
     "draws of no problem": (lambda: simkit.refresh(S, [1.0]), "`problem` must be a problem"),
     "reduced energies, a text": (lambda: md.mbar("u", [1]), "`reduced_energies` must be numbers"),

@@ -99,6 +99,7 @@ from ._regimen import Regimen as Regimen  # internal
 from ._reviewed import Explained as Explained
 from ._reviewed import Noted as Noted
 from ._reviewed import Reviewed as Reviewed
+from ._sampled_system import SampledDensity as SampledDensity  # internal
 from ._sampled_system import SampledSystem as SampledSystem
 from ._scaled import scaled as scaled
 from ._signals import AbstractSignal as AbstractSignal

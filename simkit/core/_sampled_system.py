@@ -45,3 +45,26 @@ class SampledSystem(StaticSystem):
     @abc.abstractmethod
     def without_limit(self) -> "SampledSystem":
         """The same system, whose outputs are no NaN where too few draws count."""
+
+
+class SampledDensity(SampledSystem):
+    r"""A sampled system whose data are states themselves, with the density $p_\theta(x) = e^{-u_\theta(x)} / Z_\theta$.
+
+    The normalisation comes from the draws. A `Problem` takes the likelihood of these states; the datum of a state is its weight.
+    """
+
+    @abc.abstractmethod
+    def log_densities(self, y: State, t: Float[Array, " data"]) -> Float[Array, " data"]:
+        """The log densities of the states with these numbers, up to a constant that is the same for all parameters."""
+
+    @abc.abstractmethod
+    def energies_of_draws(self, y: State) -> Float[Array, " draws"]:
+        r"""The reduced energies $u_\theta$ of the draws."""
+
+    @abc.abstractmethod
+    def weights(self, y: State) -> Float[Array, " draws"]:
+        """The weights of the draws under the parameters of this system, which add up to one."""
+
+    @abc.abstractmethod
+    def error_of_mean(self, y: State, values: Float[Array, "draws columns"]) -> Float[Array, " columns"]:
+        """Standard errors of the weighted means of values of the draws."""

@@ -24,7 +24,6 @@ from ..problem import Problem, check_problem, named_parts
 from ..stores import packed, unpacked
 from ._posterior import Posterior
 
-
 BLOCK = 64
 """Draws that are predicted and stored together."""
 

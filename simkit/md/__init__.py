@@ -52,6 +52,8 @@ from .files._eam_files import read_funcfl as read_funcfl
 from .files._eam_files import read_setfl as read_setfl
 from .files._lammps import read_lammps as read_lammps
 from .files._molecular_model import MolecularModel as MolecularModel
+from .files._n2p2_files import NetworkTable as NetworkTable  # internal
+from .files._n2p2_files import read_n2p2 as read_n2p2
 from .files._openmm import from_openmm as from_openmm
 from .files._read import read as read
 from .files._three_body_files import ThreeBodyTable as ThreeBodyTable  # internal
@@ -62,6 +64,7 @@ from .files._three_body_files import read_tersoff_zbl as read_tersoff_zbl
 from .files._three_body_files import read_vashishta as read_vashishta
 from .fits import EnergiesAndForces as EnergiesAndForces
 from .fits import EquilibriumAverages as EquilibriumAverages
+from .fits import RelativeEntropy as RelativeEntropy
 from .free_energy._bias import Bias as Bias
 from .free_energy._bias import UmbrellaBias as UmbrellaBias
 from .free_energy._estimate import Estimate as Estimate  # internal
@@ -119,6 +122,7 @@ from .potentials._angles import HarmonicImproper as HarmonicImproper
 from .potentials._angles import OPLSDihedral as OPLSDihedral
 from .potentials._angles import PeriodicDihedral as PeriodicDihedral
 from .potentials._angles import RyckaertBellemans as RyckaertBellemans
+from .potentials._behler_parrinello import BehlerParrinello as BehlerParrinello
 from .potentials._bonded import BondedPotential as BondedPotential
 from .potentials._bonds import FENEBond as FENEBond
 from .potentials._bonds import HarmonicBond as HarmonicBond

@@ -20,10 +20,11 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from .._errors import ArgumentError
 from .._types import Scalar
-from ..core import POSITIVE, Support, quantity
+from ..core import POSITIVE, SampledDensity, Support, quantity
 from ..linear import inverse
 from ._dataset import Dataset
 from ._dense import check_dense
+from ._density_of_states import DensityOfStates
 from ._forward import ForwardModel, Heads
 from ._information import Information
 from ._likelihood import AbstractLikelihood, IndependentData, LogProb, scaled
@@ -146,8 +147,8 @@ class AutocorrelatedData(AbstractLikelihood):
         return found
 
 
-def likelihood_for(noise: Any, given: AbstractLikelihood | None) -> AbstractLikelihood:
-    """The likelihood of a problem with these noise models: the one that is given, or the one that they need.
+def likelihood_for(system: Any, noise: Any, given: AbstractLikelihood | None) -> AbstractLikelihood:
+    """The likelihood of a problem with this system and these noise models: the one that is given, or the one that they need.
 
     **Raises:** an `ArgumentError` for correlated residuals in a likelihood that would take them for independent ones.
     """
@@ -156,6 +157,8 @@ def likelihood_for(noise: Any, given: AbstractLikelihood | None) -> AbstractLike
         if isinstance(noise, Mapping)
         else []
     )
+    if given is None and isinstance(system, SampledDensity):
+        return DensityOfStates()
     if given is None:
         return AutocorrelatedData() if serial else IndependentData()
     if serial and not isinstance(given, AutocorrelatedData):

@@ -116,7 +116,7 @@ class Problem(eqx.Module):
         derived: Mapping[str, Function] | None = None,
     ):
         noise = {} if noise is None else noise
-        likelihood = likelihood_for(noise, likelihood)
+        likelihood = likelihood_for(system, noise, likelihood)
         named = {"free": free, "noise": noise, "set": set, "observables": observables, "protocol": protocol}
         check_kinds(system, experiments, named | {"measurement": measurement, "likelihood": likelihood})
         experiments = as_experiments(experiments)

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from .._doors import check_key
 from .._errors import ArgumentError
 from ..core import SampledSystem, Setup
+from ._density_of_states import DensityOfStates
 from ._given_problem import check_problem
 from ._problem import Problem
 
@@ -91,6 +92,8 @@ def errors_of_draws(problem: Problem, theta: Array, covariance: Array) -> Float[
 
     **Arguments:** `theta`, `covariance`: of the estimate, in natural units.
     """
+    if isinstance(problem.likelihood, DensityOfStates):
+        return problem.likelihood.errors_of_draws(theta, problem.model, problem.dataset, covariance)
 
     def located(theta: Array) -> Any:
         heads = problem.heads(theta)[0]

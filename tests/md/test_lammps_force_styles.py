@@ -3,11 +3,13 @@
 import json
 from pathlib import Path
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import simkit
 from simkit import md
+from simkit.md.files._lammps_data import read_data
 
 KNOWN = json.loads((Path(__file__).parents[2] / "data" / "md" / "lammps_force_styles.json").read_text())
 # Constants with eight digits, erfc from a polynomial good to 1.5e-7, and waves up to the accuracy that the input asks for.
@@ -81,3 +83,53 @@ def test_open_cells_need_a_slab_and_quartic_bonds_stand_alone(tmp_path):
         md.read_lammps(
             path, f"units real\n{kinds}\npair_style zero 8.0\nbond_style hybrid quartic zero\nbond_coeff * zero 1.0"
         )
+
+
+@pytest.mark.parametrize("style", ["charmm", "charmmfsw"])
+def test_weights_of_the_ends_of_dihedrals(style, tmp_path):
+    """What weights add is half of the pair energy of the ends, with numbers of their own, by CHARMM's formulas."""
+    path = tmp_path / "case.data"
+    path.write_text(KNOWN["data"])
+    kinds = "\n".join(f"{kind}_style zero" for kind in ("bond", "angle", "improper"))
+    pairs = "lj/charmm/coul/charmm/implicit" if style == "charmm" else "lj/charmmfsw/coul/charmmfsh"
+    text = f"units real\nspecial_bonds charmm\n{kinds}\npair_style {pairs} 7.0 8.0\npair_coeff * * 0.1 3.0 0.05 2.8\n"
+    text += f"dihedral_style {style}\ndihedral_coeff * 10.0 2 180 {{weight}}\n"
+    models = [md.read_lammps(path, text.format(weight=weight)) for weight in (0.0, 0.5)]
+    plain, weighted = (model.system.prepared(model.start).energy(model.start) for model in models)
+    data, space = read_data(path), models[0].system.space
+    first, last = data.terms["dihedral"][:, 1], data.terms["dihedral"][:, 4]
+    x = jnp.asarray(data.position)
+    r = np.linalg.norm(np.asarray(space.displacement(x[first], x[last])), axis=1)
+    lj = 4 * 0.05 * ((2.8 / r) ** 12 - (2.8 / r) ** 6)
+    charges = np.asarray(data.charge)[first] * np.asarray(data.charge)[last]
+    if style == "charmm":
+        found = lj + float(md.REAL.coulomb) * charges / r**2
+    else:
+        lj += 4 * 0.05 * 2.8**6 * (1 / 56.0**3 - 2.8**6 / 56.0**6)
+        found = lj + 332.0716 * charges / r * (1 - r / 8.0) ** 2
+    assert float(weighted - plain) == pytest.approx(0.5 * found.sum(), abs=1e-12 * abs(float(plain)))
+
+
+def test_weights_need_pairs_of_charmm(tmp_path):
+    path = tmp_path / "case.data"
+    path.write_text(KNOWN["data"])
+    kinds = "\n".join(f"{kind}_style zero" for kind in ("bond", "angle", "improper"))
+    text = f"units real\n{kinds}\npair_style lj/cut 8.0\npair_coeff * * 0.1 3.0\n"
+    with pytest.raises(simkit.ArgumentError, match="1-4 pairs"):
+        md.read_lammps(path, text + "dihedral_style charmm\ndihedral_coeff * 10.0 2 180 0.5")
+
+
+@pytest.mark.parametrize(
+    ("lines", "match"),
+    [
+        ("pair_style lepton 8.0\npair_coeff 1 1 '1/r'", "give a formula"),
+        ("pair_style lepton\npair_coeff * * '1/r'", "followed by a cutoff"),
+        ("pair_style lepton 8.0\npair_coeff * * '1/r' 7.0 6.0", "hold a formula"),
+    ],
+)
+def test_formulas_of_pairs_that_are_refused(lines, match, tmp_path):
+    path = tmp_path / "case.data"
+    path.write_text(KNOWN["data"])
+    kinds = "\n".join(f"{kind}_style zero" for kind in ("bond", "angle", "dihedral", "improper"))
+    with pytest.raises(simkit.ArgumentError, match=match):
+        md.read_lammps(path, f"units real\n{kinds}\n{lines}")

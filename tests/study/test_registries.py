@@ -18,7 +18,7 @@ ROOMS = (simkit, simkit.odes, simkit.fluids, md, solvers, problem)
 NAMELESS = {
     "SYSTEMS": {simkit.odes.FunctionSystem, simkit.odes.FunctionResponse, simkit.odes.DelayedFunctionSystem}
     | {simkit.ChemicalLangevin}  # it takes a jump process
-    | {md.EquilibriumAverages, md.EnergiesAndForces},  # they take particles and frames
+    | {md.EquilibriumAverages, md.EnergiesAndForces, md.RelativeEntropy},  # they take particles and frames
     "SOLVERS": {
         solvers.ParticleStepper,  # particles bring it
         solvers.DiscreteStepper,  # so do discrete systems
@@ -38,6 +38,7 @@ NAMELESS = {
         md.FormulaTerms,
         md.FormulaThroughAtoms,
         md.Sum,  # an array of tables
+        md.BehlerParrinello,  # by a folder of files
         md.EAM,  # by its files, as the next five
         md.StillingerWeber,
         md.Tersoff,
@@ -87,11 +88,20 @@ def test_every_public_class_has_a_name(family):
 def test_every_reader_of_texts_has_a_name():
     functions = {f for room in (io, md) for name, f in vars(room).items() if name.startswith("read_")}
     # HDF5 and trajectories of other programs are no texts, those of a study's files are kept with its results, and study files
-    # state no dosing tables; `simkit new` reads the columns of a table, and code alone reads molecules of LAMMPS.
+    # state no dosing tables; `simkit new` reads the columns of a table, and code alone reads molecules of LAMMPS
+    # and folders of n2p2.
     named = {reader.read for reader in READERS.own.values()}
     source = "".join(inspect.getsource(inspect.unwrap(f)) for f in named - functions)
     missing = {f.__name__ for f in functions - named if f"{f.__name__}(" not in source}
-    assert missing == {"read_columns_of", "read_doses", "read_h5md", "read_lammps", "read_text", "read_trajectory"}
+    assert missing == {
+        "read_columns_of",
+        "read_doses",
+        "read_h5md",
+        "read_lammps",
+        "read_n2p2",
+        "read_text",
+        "read_trajectory",
+    }
 
 
 def test_a_potential_with_files_is_reached_by_a_reader():

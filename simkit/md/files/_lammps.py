@@ -18,7 +18,7 @@ from ._lammps_commands import UNITS, Commands
 from ._lammps_data import MEMBERS, LammpsData, read_data
 from ._lammps_many_body import MANY_BODY, species_of_types
 from ._lammps_pair_terms import Near, cutoff_of, pair_terms
-from ._lammps_terms import bonded_terms, types_in
+from ._lammps_terms import bonded_terms, types_in, weighted_ends
 from ._molecular_model import MolecularModel
 
 
@@ -68,12 +68,17 @@ def read_lammps(
             )
         found += bonded_terms(kind, said.styles.get(kind, ["zero"]), _spread(lines[kind], rows), rows, units.boltzmann)
     near = Near(_special(data, said), left_out=True)
-    pairs = pair_terms(data, said, units, space, near)
+    ends = weighted_ends(
+        said.styles.get("dihedral", ["zero"]),
+        _spread(lines["dihedral"], data.terms["dihedral"]),
+        data.terms["dihedral"],
+    )
+    pairs = pair_terms(data, said, units, space, near, ends)
     if len(near.groups) and min(np.asarray(space.plane_distances())) < 2 * cutoff_of(pairs) and _double(precision):
         near = Near(near.groups, left_out=False)
-        pairs = pair_terms(data, said, units, space, near)
+        pairs = pair_terms(data, said, units, space, near, ends)
     found += pairs
-    if not found:
+    if not found and not said.pair:
         raise ArgumentError("Argument `commands` must give a style that has an energy, but gives none.")
     excluded = near.pairs if near.left_out else near.pairs[:0]
     species = data.kind

@@ -48,6 +48,11 @@ TWELVE_SIX = "4*epsilon*((sigma/r)^12 - (sigma/r)^6)"
 MORSE = "depth*(exp(-2*a*(r - r0)) - 2*exp(-a*(r - r0)))"
 MIE = "g/(g - h)*(g/h)^(h/(g - h))*epsilon*((sigma/r)^g - (sigma/r)^h)"
 CHARMM = "select(step(r - ri), (rc^2 - r^2)^2*(rc^2 + 2*r^2 - 3*ri^2)/(rc^2 - ri^2)^3, 1)"
+FORCE_SWITCHED = (
+    "4*epsilon*sigma^6*select(step(r - ri), sigma^6*a*(1/r^6 - 1/rc^6)^2 - b*(1/r^3 - 1/rc^3)^2"
+    ", sigma^6*(1/r^12 - 1/(ri*rc)^6) - 1/r^6 + 1/(ri*rc)^3); a = rc^6/(rc^6 - ri^6); b = rc^3/(rc^3 - ri^3)"
+)
+"""Lennard-Jones energy whose force falls to 0 between `ri` and `rc`, as CHARMM does it."""
 SWITCH3 = "select(step(r - rc + width), ((rc - r)/width)^2*(3 - 2*(rc - r)/width), 1)"
 """The cubic switch of the styles `switch3`."""
 TAPER = "select(step(r - ri), (1 - x)^3*(1 + 3*x + 6*x^2), 1); x = (r - ri)/(rc - ri)"
@@ -129,6 +134,7 @@ PAIR_STYLES: Mapping[str, PairStyle] = {
         f"{switched(12, '4*epsilon*sigma^12')} - {switched(6, '4*epsilon*sigma^6')}", LJ, SIZES, ("ri",)
     ),
     "lj/charmm": PairStyle(f"{TWELVE_SIX}*{CHARMM}", LJ, SIZES, ("ri",), usual="arithmetic"),
+    "lj/charmmfsw": PairStyle(FORCE_SWITCHED, LJ, SIZES, ("ri",), usual="arithmetic"),
     "lj/mdf": PairStyle(f"{TWELVE_SIX}*{TAPER}", LJ, SIZES, ("ri",)),
     "buck/mdf": PairStyle(f"(A*exp(-r/rho) - C/r^6)*{TAPER}", ("A", "rho", "C"), (), ("ri",)),
     "lennard/mdf": PairStyle(f"(A/r^12 - B/r^6)*{TAPER}", ("A", "B"), (), ("ri",)),
@@ -196,6 +202,7 @@ CHARGES: Mapping[str, PairStyle] = {
     "coul/debye": PairStyle("COULOMB*exp(-kappa*r)/r", (), (), ("kappa",)),
     "coul/slater/cut": PairStyle("COULOMB/r*(1 - (1 + r/reach)*exp(-2*r/reach))", (), (), ("reach",)),
     "coul/charmm/implicit": PairStyle(f"COULOMB/r^2*{CHARMM}", (), (), ("ri",)),
+    "coul/charmmfsh": PairStyle("COULOMB/r*(1 - r/rc)^2", ()),
     "coul/gromacs": PairStyle(switched(1, "COULOMB"), (), (), ("ri",)),
     "coul/cut": PairStyle("COULOMB/r", ()),
     "coul/cut/global": PairStyle("COULOMB/r", ()),
@@ -243,6 +250,8 @@ LONG: Mapping[str, LongStyle] = {
 }
 _ALONE = {
     "lj/charmm",
+    "lj/charmmfsw",
+    "coul/charmmfsh",
     "lj/switch3",
     "mm3/switch3",
     *DISPERSION,
@@ -263,6 +272,8 @@ _PARTS: dict[str, tuple[str | None, str | None]] = {
     **{name: (None, name) for name in (*CHARGES, *LONG) if name not in _ALONE},
     **{f"{first}/{second}": (first, second) for second, firsts in _WITH.items() for first in firsts},
     "lj/charmm/coul/charmm/implicit": ("lj/charmm", "coul/charmm/implicit"),
+    "lj/charmmfsw/coul/charmmfsh": ("lj/charmmfsw", "coul/charmmfsh"),
+    "lj/charmmfsw/coul/long": ("lj/charmmfsw", "coul/long"),
     "lj/gromacs/coul/gromacs": ("lj/gromacs", "coul/gromacs"),
     "lj/cut/coul/cut/soft": ("lj/cut/soft", "coul/cut/soft"),
     "lj/class2/coul/cut/soft": ("lj/class2/soft", "coul/cut/soft"),
@@ -274,3 +285,6 @@ _CORE_SHELL = [
 ]
 PARTS = {**_PARTS, **{f"{name}/cs": _PARTS[name] for name in _CORE_SHELL}}
 """Pair style -> its part without charges and its part of charges."""
+
+CHARMM_STYLES = ("lj/charmm", "lj/charmmfsw")
+"""Parts whose lines may hold depth and diameter of pairs three bonds apart, too; dihedrals of CHARMM weight these."""

@@ -19,7 +19,8 @@ from ..space._units import Units
 from ._lammps_commands import Commands
 from ._lammps_data import LammpsData
 from ._lammps_many_body import MANY_BODY, many_body_potential
-from ._lammps_pair_styles import DISPERSION, LONG, PAIR_STYLES, PARTS
+from ._lammps_own_pairs import at_ends, lepton_pairs
+from ._lammps_pair_styles import CHARMM_STYLES, DISPERSION, LONG, PAIR_STYLES, PARTS
 from ._lammps_pairs import (
     FLAGGED,
     PairPart,
@@ -32,7 +33,7 @@ from ._lammps_pairs import (
 from ._lammps_sites import TIP4P, Sites
 from ._lammps_terms import types_in
 
-DISPERSED = ("ewald/disp", "pppm/disp")
+DISPERSED = ("ewald/disp", "pppm/disp", "pppm/disp/tip4p")
 """Styles that sum waves of dispersion, too."""
 
 KSPACE = (
@@ -102,9 +103,19 @@ def shares_of(said: Commands, data: LammpsData) -> list[Share]:
         return [Share(words, [*file, *lines], np.ones((types, types), bool))]
     styles: list[list[str]] = []
     for word in words[1:]:
-        if word in PARTS or word in FLAGGED or word in TIP4P or word in MANY_BODY or not styles or word[0].isalpha():
+        if (
+            word in PARTS
+            or word == "lepton"
+            or word in FLAGGED
+            or word in TIP4P
+            or word in MANY_BODY
+            or not styles
+            or word[0].isalpha()
+        ):
             styles.append([])
-            check_known(word, (*PARTS, *FLAGGED, *TIP4P, "zero", "none"), "pair style of LAMMPS in a hybrid style")
+            check_known(
+                word, (*PARTS, *FLAGGED, *TIP4P, "lepton", "zero", "none"), "pair style of LAMMPS in a hybrid style"
+            )
         styles[-1].append(word)
     taken = np.zeros((len(styles), types, types), bool)
     said_lines: list[list[list[str]]] = [[] for _ in styles]
@@ -139,8 +150,17 @@ def _which(styles: Sequence[Sequence[str]], name: str, rest: list[str]) -> tuple
     return (same[0], rest) if len(same) == 1 else (same[int(rest[0]) - 1], rest[1:])
 
 
-def pair_terms(data: LammpsData, said: Commands, units: Units, space: Space, near: Near) -> Found:
+Ends = tuple[np.ndarray, np.ndarray]
+"""Pairs at the ends of dihedrals with their weights."""
+
+
+def pair_terms(data: LammpsData, said: Commands, units: Units, space: Space, near: Near, ends: Ends) -> Found:
     """The potentials of the pair styles."""
+    if len(ends[1]) and not any(word.startswith(CHARMM_STYLES) for word in said.pair):
+        raise ArgumentError(
+            "The weights of 1-4 pairs in `dihedral_coeff` must stand with a pair style of CHARMM, such as "
+            "`lj/charmm/coul/charmm`, but there is none. Write 0 where they have none."
+        )
     if not said.pair or said.pair[0] in ("zero", "none"):
         return []
     if said.pair[0] in MANY_BODY:
@@ -152,12 +172,22 @@ def pair_terms(data: LammpsData, said: Commands, units: Units, space: Space, nea
         return [("many_body", many_body_potential(said.pair, said.lines.get("pair", []), len(data.mass), units))]
     found: Found = []
     for share in shares_of(said, data):
+        if share.words[0] == "lepton" and share.some.any():
+            for own in lepton_pairs(
+                share.words, share.lines, len(data.mass), said.modify, float(units.coulomb), share.some
+            ):
+                found += [("pairs", own), *near.weighted("pairs", own, 0)]
+            continue
         if share.words[0] not in ("zero", "none") and share.some.any():
             sites = Sites(share.words, data, said)
             part = pair_part(sites.words)
             if len(sites.frames) and part.charged == "coul/cut":
                 part = part._replace(charged="coul/cut/global")
             found += _of_share(share, part, data, said, units, space, near, sites)
+            if part.own in CHARMM_STYLES and len(ends[1]):
+                constant = charmm_constant(part, said, units)
+                both = at_ends(part, share.lines, len(data.mass), said.modify, constant, share.some)
+                found += [(name, ListedPairs(one, ends[0], scale=jnp.asarray(ends[1]))) for name, one in both]  # pyright: ignore
     return found
 
 
@@ -177,7 +207,7 @@ def _of_share(
     sites: Sites,
 ) -> Found:
     found: Found = []
-    constant, types = float(units.coulomb), len(data.mass)
+    constant, types = charmm_constant(part, said, units), len(data.mass)
     if part.own in DISPERSION:
         found += _dispersion(share, part, said, space, near)
     elif part.own is not None and said.modify.get("compute") != "no":
@@ -208,6 +238,11 @@ def _charges(share: Share, part: PairPart, said: Commands, constant: float, spac
     if part.charged == "coul/dsf":  # LAMMPS takes what weights leave off from the bare interaction
         return found + near.whole("coulomb", inside) + near.weighted("coulomb", _bare(constant), 1, lacking=True)
     return found + near.weighted("coulomb", inside, 1)
+
+
+def charmm_constant(part: PairPart, said: Commands, units: Units) -> float:
+    """Coulomb's constant; the styles `charmmfsw` take CHARMM's in real units."""
+    return 332.0716 if part.own == "lj/charmmfsw" and said.units == "real" else float(units.coulomb)
 
 
 def _nuclear(name: str, units: Units) -> float:

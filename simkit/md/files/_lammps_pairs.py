@@ -17,7 +17,16 @@ from ..potentials._morse import Morse
 from ..potentials._potential import PairPotential
 from ..potentials._truncation import ForceShifted, Shifted, Truncated, Truncation
 from ..potentials._yukawa import Yukawa
-from ._lammps_pair_styles import CHARGES, DISPERSION, LONG, MIXED, PAIR_STYLES, PARTS, PairStyle
+from ._lammps_pair_styles import (
+    CHARGES,
+    CHARMM_STYLES,
+    DISPERSION,
+    LONG,
+    MIXED,
+    PAIR_STYLES,
+    PARTS,
+    PairStyle,
+)
 from ._lammps_terms import numbers_in, types_in
 
 OWN_RULES = {"geometric": "geometric", "arithmetic": "lorentz-berthelot", "sixthpower": "sixth-power"}
@@ -113,7 +122,7 @@ def pair_table(name: str, style: PairStyle, lines: Sequence[Sequence[str]], type
     """The numbers that `pair_coeff` gives to pairs of types."""
     width, size = len(style.names), (types, types)
     table, given, reach = np.zeros((width, *size)), np.zeros(size, bool), np.full(size, cutoff)
-    for line in lines:
+    for line in [line[:4] for line in lines] if name in CHARMM_STYLES and _all_near(lines) else lines:
         values = _values(style, line[2:])
         if not width <= len(values) <= width + 1:
             raise ArgumentError(
@@ -132,6 +141,11 @@ def pair_table(name: str, style: PairStyle, lines: Sequence[Sequence[str]], type
                 reach[i, j] = reach[j, i] = values[width] if len(values) > width else cutoff
                 given[i, j] = given[j, i] = True
     return PairTable(dict(zip(style.names, table, strict=True)), reach, given)
+
+
+def _all_near(lines: Sequence[Sequence[str]]) -> bool:
+    """Tell whether lines hold two numbers, or four with those of pairs three bonds apart."""
+    return all(len(line) in (4, 6) for line in lines)
 
 
 def _values(style: PairStyle, words: Sequence[str]) -> list[float]:

@@ -17,6 +17,7 @@ TIP4P: Mapping[str, tuple[str, ...]] = {
     "tip4p/long": ("coul/long",),
     "lj/cut/tip4p/cut": ("lj/cut/coul/cut",),
     "lj/cut/tip4p/long": ("lj/cut/coul/long",),
+    "lj/long/tip4p/long": ("lj/long/coul/long",),
 }
 """Styles with sites -> those without."""
 
@@ -31,13 +32,15 @@ class Sites:
         self.words, self.frames, self.hydrogen = list(words), np.zeros((0, 3), int), -1
         if words[0] not in TIP4P:
             return
+        flags = words[1:3] if words[0].startswith("lj/long") else []  # how far each part reaches
+        words = [words[0], *words[1 + len(flags) :]]
         numbers = numbers_in("pair_style", words[1:])
         if len(numbers) < 6 or any(number != int(number) for number in numbers[:4]):
             raise ArgumentError(
                 f"`pair_style` of the style {words[0]} must be followed by types of oxygen, hydrogen, bond and angle, a distance "
                 f"and cutoffs, but is `{' '.join(words)}`."
             )
-        self.words = [*TIP4P[words[0]], *words[6:]]
+        self.words = [*TIP4P[words[0]], *flags, *words[6:]]
         oxygen, hydrogen, bond, angle = (int(number) for number in numbers[:4])
         self.hydrogen = hydrogen - 1
         first = np.flatnonzero(data.kind == oxygen - 1)

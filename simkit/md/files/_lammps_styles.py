@@ -89,6 +89,11 @@ STYLES: Mapping[str, Mapping[str, Style]] = {
         "charmm": Style(
             "k*(theta - theta0)^2 + kub*(distance(p1, p3) - rub)^2", ("k", "theta0", "kub", "rub"), ("theta0",)
         ),
+        "mm3": Style(
+            "k*d^2*(1 - 0.802141*d + 0.183837*d^2 - 0.131664*d^3 + 0.237090*d^4); d = theta - theta0",
+            ("k", "theta0"),
+            ("theta0",),
+        ),
         "cosine": Style("k*(1 + cos(theta))", ("k",)),
         "cosine/squared": Style("k*(cos(theta) - cos(theta0))^2", ("k", "theta0"), ("theta0",)),
         "cosine/squared/restricted": Style("k*(cos(theta) - cos(theta0))^2/sin(theta)^2", ("k", "theta0"), ("theta0",)),
@@ -115,6 +120,7 @@ STYLES: Mapping[str, Mapping[str, Style]] = {
     "dihedral": {
         "harmonic": Style("k*(1 + d*cos(n*theta))", ("k", "d", "n")),
         "charmm": Style("k*(1 + cos(n*theta - phase))", ("k", "n", "phase"), ("phase",)),
+        "charmmfsw": Style("k*(1 + cos(n*theta - phase))", ("k", "n", "phase"), ("phase",)),
         "opls": Style(
             "(k1*(1 + cos(theta)) + k2*(1 - cos(2*theta)) + k3*(1 + cos(3*theta)) + k4*(1 - cos(4*theta)))/2",
             ("k1", "k2", "k3", "k4"),

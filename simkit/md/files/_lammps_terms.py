@@ -53,6 +53,27 @@ def numbers_in(command: str, words: Sequence[str]) -> list[float]:
         raise ArgumentError(f"A line of `{command}` must hold numbers, but holds `{' '.join(words)}`.") from None
 
 
+CHARMM = ("charmm", "charmmfsw")
+"""Dihedral styles whose lines end in the weight of the pair of atoms at their ends."""
+
+
+def weighted_ends(
+    words: Sequence[str], lines: Sequence[Sequence[str]], terms: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The pairs at the ends of CHARMM's dihedrals, and the weight of each; none where all weights are 0."""
+    weights: dict[int, float] = {}
+    for first, *rest in lines:
+        if words[0] == "hybrid":
+            name, *rest = rest
+        else:
+            name = words[0]
+        if name in CHARMM and len(rest) > 3:
+            weights[int(first) - 1] = numbers_in("dihedral_coeff", rest[3:4])[0]
+    found = np.array([weights.get(int(row[0]), 0.0) for row in terms])
+    some = found != 0
+    return terms[some][:, [1, -1]] if some.any() else np.zeros((0, 2), int), found[some]
+
+
 LEPTON = {"bond": ("lepton",), "angle": ("lepton",), "dihedral": ("lepton",)}
 
 
@@ -100,9 +121,7 @@ def _numbers(kind: str, name: str, style: Style, words: Sequence[str]) -> dict[s
         series, names, values = SERIES.get(f"{kind} {name}"), style.names, numbers_in(f"{kind}_coeff", words)
         if series is not None:
             values = _as_many(values, len(series.head), len(series.names), len(names))
-        if kind == "dihedral" and name == "charmm":
-            if len(values) > 3 and values[3] != 0:
-                raise ArgumentError("The weights of 1-4 pairs in `dihedral_coeff` of `charmm` must be 0, but are not.")
+        if kind == "dihedral" and name in CHARMM:  # the weight of the ends is that of a pair
             values = values[:3]
     if len(values) != len(names):
         raise ArgumentError(

@@ -2,3 +2,4 @@
 
 from ._energies_and_forces import EnergiesAndForces as EnergiesAndForces
 from ._equilibrium import EquilibriumAverages as EquilibriumAverages
+from ._relative_entropy import RelativeEntropy as RelativeEntropy

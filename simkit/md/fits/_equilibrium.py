@@ -9,43 +9,23 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ..._doors import check_kind
 from ..._errors import ArgumentError
 from ..._types import Inputs, State, Time
-from ...core import Example, SampledSystem, traced
-from ...engine import Fixed, resolve
+from ...core import Example, SampledSystem
+from ...engine import Fixed
 from .._particles import Particles
-from ..averages import ReweightedEnsemble, sample_ensemble
 from ..averages._average import as_observable, blocked
-from ..averages._canonical import carried, reduced_energy, thermal_energy
+from ..averages._canonical import carried, reduced_energy
 from ..averages._reweighting import contributions, effective_size
 from ..dynamics._langevin import Langevin
-from ..free_energy._mbar import mbar
 from ..potentials._external import HarmonicTrap
 from ..space._atoms import Atoms
 from ..space._space import OpenSpace
-
-TOGETHER = 1024
-"""Atoms of frames that are evaluated together."""
-
-
-class Draws(eqx.Module):
-    """Frames of one or several references, and what their weights are relative to.
-
-    - `frames`: with a leading axis, one reference after the other.
-    - `reduced`: the reduced energy of the mixture of all references at each frame; NaN before anything was drawn.
-    - `vectors`: the lattice vectors under which the frames were drawn; empty in an open space.
-    - `last`: the state from which a new run begins.
-    """
-
-    frames: Atoms
-    reduced: Float[Array, " frames"]
-    vectors: Array
-    last: Atoms
+from ._draws import Draws, Run, blank_draws, drawn_frames, energies_of, mapped, prepared_run
 
 
 class EquilibriumAverages(SampledSystem):
@@ -117,68 +97,33 @@ class EquilibriumAverages(SampledSystem):
         check_kind("particles", particles, Particles, "particles", "Make them: `md.Particles(potential, space, ...)`.")
         check_kind("start", start, Atoms, "the state of atoms", "Make it: `md.Atoms(position, momentum)`.")
         check_kind("observables", observables, Mapping, "a mapping of names", 'Such as {"pressure": "pressure"}.')
-        thermal_energy(particles)
         if not observables:
             raise ArgumentError("Argument `observables` must hold at least one observable, but it is empty.")
-        if not 0 <= share < 1:
-            raise ArgumentError(f"Argument `share` must lie between 0 and 1, but it is {share}.")
-        known = np.asarray(times, float)
-        if known.ndim != 1 or not 0 <= discard < len(known):
-            raise ArgumentError(
-                f"Argument `discard` must leave at least one of the {known.size} states, but it is {discard}. Give more times "
-                "or discard fewer."
-            )
-        self.particles = particles.prepared(start)
-        self.start = self.particles.encode(start)
+        self.particles, self.start, run = prepared_run(particles, start, times, step, discard, share)
         self.observables = tuple((name, as_observable(what)) for name, what in observables.items())
-        self.times = tuple(known.tolist())
+        self.times, self.step, self.discard, self.share = run.times, run.step, run.discard, float(share)
         first = self.start
         jax.eval_shape(lambda: {name: what(self.particles, first) for name, what in self.observables})  # unknown names
-        fixed = resolve(self.particles, start, known, step=step).step
-        assert isinstance(fixed, Fixed)
-        self.step, self.discard, self.share = fixed, int(discard), float(share)
 
     def outputs(self, t: Time, y: State, inputs: Inputs) -> dict[str, Array]:
         values, weights = self._weighted(y)
-        enough = effective_size(weights) >= self.share * self._run
+        enough = effective_size(weights) >= self.share * self.run.frames
         mean = lambda x: jnp.where(enough, jnp.mean(contributions(weights, jnp.asarray(x)), axis=0), jnp.nan)
         return {name: mean(value) for name, value in values.items()}
 
     def blank(self) -> Draws:
-        frames = jax.tree.map(lambda x: jnp.broadcast_to(x, (self._run, *x.shape)), self.start)
-        return Draws(frames, jnp.full(self._run, jnp.nan, self.start.position.dtype), self._vectors(), self.start)
+        return blank_draws(self.run, self.particles, self.start)
 
     def drawn(self, y: State, references: Sequence[Any], key: PRNGKeyArray) -> tuple["EquilibriumAverages", Draws]:
-        if traced(self, y, references):
-            raise ArgumentError("Frames must be drawn outside of `jit` and `grad`, but what they depend on is traced.")
-        plan, last, runs = self.particles.plan, y.last, []
-        vectors = references[0]._vectors()
-        for i, reference in enumerate(references):
-            if vectors.shape != (0,) and not np.array_equal(vectors, reference._vectors()):
-                raise ArgumentError(
-                    "The cell of a space must not be a free parameter where frames of several references are mixed, but it is. "
-                    "Take dynamics at constant pressure, in which the cell moves, or set the cell of each experiment."
-                )
-            particles = dataclasses.replace(reference.particles, plan=plan)
-            last = carried(last, y.vectors if i == 0 else vectors, particles.space)
-            found = sample_ensemble(
-                particles,
-                last,
-                np.asarray(self.times),
-                step=self.step,
-                key=jax.random.fold_in(key, i),
-                discard=self.discard,
-            )
-            plan, last = found.system.plan, jax.tree.map(lambda x: x[-1], found.frames)
-            runs.append(found)
-        systems = [dataclasses.replace(reference.particles, plan=plan) for reference in references]
-        frames, reduced = _mixed(runs, systems)
+        found, plan = drawn_frames(self.run, y, [reference.particles for reference in references], key, reduced_energy)
         grown = dataclasses.replace(self.particles, plan=plan)
-        return eqx.tree_at(lambda s: s.particles, self, grown), Draws(frames, reduced, vectors, last)
+        return eqx.tree_at(lambda s: s.particles, self, grown), found
 
     @eqx.filter_jit
     def effective_share(self, y: State) -> Float[Array, ""]:
-        return effective_size(jax.nn.softmax(y.reduced - self._reduced(y))) / self._run
+        return (
+            effective_size(jax.nn.softmax(y.reduced - energies_of(self.particles, y, reduced_energy))) / self.run.frames
+        )
 
     @eqx.filter_jit
     def errors(self, y: State, combinations: Mapping[str, Array]) -> Float[Array, " combinations"]:
@@ -197,7 +142,7 @@ class EquilibriumAverages(SampledSystem):
 
     def __repr__(self) -> str:
         names = ", ".join(name for name, _ in self.observables)
-        return f"EquilibriumAverages({names}; {self._run} frames a run, {self.particles!r})"
+        return f"EquilibriumAverages({names}; {self.run.frames} frames a run, {self.particles!r})"
 
     @classmethod
     def example(cls) -> "Example[EquilibriumAverages]":
@@ -212,14 +157,9 @@ class EquilibriumAverages(SampledSystem):
         return Example(system, y0, np.zeros(1))
 
     @property
-    def _run(self) -> int:
-        """Number of frames of one reference."""
-        return len(self.times) - self.discard
-
-    def _vectors(self) -> Array:
-        space = self.particles.space
-        dtype = self.start.position.dtype
-        return space.vectors().astype(dtype) if space.periodic else jnp.zeros(0, dtype)
+    def run(self) -> Run:
+        """How frames are drawn."""
+        return Run(self.times, self.step, self.discard)
 
     def _weighted(self, y: Draws) -> tuple[dict[str, Any], Array]:
         """Return the observables of each frame, and the weights of the frames."""
@@ -229,31 +169,5 @@ class EquilibriumAverages(SampledSystem):
             seen = {name: observable(self.particles, atoms) for name, observable in self.observables}
             return reduced_energy(self.particles, atoms), seen
 
-        reduced, values = _mapped(one, y.frames)
+        reduced, values = mapped(one, y.frames)
         return values, jax.nn.softmax(y.reduced - reduced)
-
-    def _reduced(self, y: Draws) -> Float[Array, " frames"]:
-        one = lambda atoms: reduced_energy(self.particles, carried(atoms, y.vectors, self.particles.space))
-        return _mapped(one, y.frames)
-
-
-def _mixed(runs: Sequence[ReweightedEnsemble], systems: Sequence[Particles]) -> tuple[Atoms, Float[Array, " frames"]]:
-    r"""The frames of all runs, and $-\ln \sum_k \tfrac1K e^{f_k - u_k}$ at each, with free energies $f$ by MBAR."""
-    frames = jax.tree.map(lambda *x: jnp.concatenate(x), *(run.frames for run in runs))
-    if len(runs) == 1:
-        return frames, runs[0].reduced
-    energies = jnp.stack([_energies(system, frames) for system in systems])
-    count = runs[0].reduced.shape[0]
-    found = mbar(energies, [count] * len(runs), inefficiency=1.0)
-    terms = found.values.astype(energies.dtype)[:, None] - energies
-    return frames, jnp.log(jnp.asarray(float(len(runs)), energies.dtype)) - jax.nn.logsumexp(terms, axis=0)
-
-
-@eqx.filter_jit
-def _energies(system: Particles, frames: Atoms) -> Float[Array, " frames"]:
-    return _mapped(lambda atoms: reduced_energy(system, atoms), frames)
-
-
-def _mapped(one: Callable[[Atoms], Any], frames: Atoms) -> Any:
-    """A function of every frame, of so many at once as have about `TOGETHER` atoms; reverse mode computes each again."""
-    return lax.map(jax.checkpoint(one), frames, batch_size=max(1, TOGETHER // frames.position.shape[1]))
