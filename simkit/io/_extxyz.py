@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from .._errors import ArgumentError, DataError, close_matches
+from .._errors import ArgumentError, DataError
 from ..md import METAL, REDUCED, Frame, OpenSpace, Units, space_from_vectors, three_dimensional, two_dimensional
-from ..stores import READERS, Reader, input_bytes
+from ..stores import READERS, Reader, input_bytes, reading
 from ._ase_units import from_ase_numbers, to_ase_numbers
 
 _PAIR = re.compile(r"""([^\s=]+)(?:=("(?:\\.|[^"\\])*"|\{[^}]*\}|'[^']*'|[^\s"']*))?""")
@@ -68,13 +68,8 @@ def read_extxyz(path: str | Path, units: Units | None = None) -> list[Frame]:
     number belongs, a frame that is periodic along some axes only; a file of another unit system.
     """
     path = Path(path)
-    try:
+    with reading(path, "file"):
         lines = input_bytes(path, "file").decode("utf-8").splitlines()
-    except FileNotFoundError as error:
-        near = sorted(p.name for p in path.parent.iterdir() if p.is_file()) if path.parent.is_dir() else []
-        raise DataError(f"There is no file `{path}`. {close_matches(path.name, near)}") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"The file `{path}` cannot be read as text in UTF-8: {error}.") from error
     found = list(_frames(path.name, lines, units))
     if not found:
         raise DataError(f"The file `{path.name}` must hold at least one frame, but it is empty.")

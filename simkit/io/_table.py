@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from .._errors import DataError, close_matches
-from ..stores import READERS, Reader, input_bytes
+from ..stores import READERS, Reader, input_bytes, reading
 
 MISSING = frozenset({"", ".", "nan", "na", "n/a", "null"})
 """Texts of a cell, in any case of letters, where a value is missing."""
@@ -96,18 +96,8 @@ def _columns(
 
 def read_text(path: str | Path) -> str:
     """A data file's text; a `DataError` where it cannot be read."""
-    try:
+    with reading(path, "data file", remedy="Save it as CSV in UTF-8."):
         text = input_bytes(path, "data file").decode("utf-8-sig")
-    except FileNotFoundError as error:
-        folder = Path(path).parent
-        near = sorted(p.name for p in folder.iterdir() if p.is_file()) if folder.is_dir() else []
-        raise DataError(f"There is no data file `{path}`. {close_matches(Path(path).name, near)}") from error
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"The data file `{path}` must be text in UTF-8, but byte {error.start} is not. Save it as CSV in UTF-8."
-        ) from error
-    except OSError as error:
-        raise DataError(f"The data file `{path}` cannot be read: {error.strerror or error}.") from error
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from .._doors import check_kind, check_mapping, shown
-from .._errors import ArgumentError, DataError, check_known, close_matches
-from ..stores import input_bytes
+from .._errors import ArgumentError, DataError, check_known
+from ..stores import input_bytes, reading
 from ._fmu_calls import fmpy_package
 from ._fmu_system import FMUSystem, StaticFMU
 from ._fmu_unit import Unit, Variable, started
@@ -55,7 +55,8 @@ def read_fmu(
     check_kind("path", path, str | os.PathLike, "the path of a unit", "Write `read_fmu('model.fmu')`.")
     check_mapping("values", values or {}, "start values", '{"mass": 2.0}')
     path = Path(path).absolute()
-    content = _content(path)
+    with reading(path, "functional mock-up unit"):
+        content = input_bytes(path, "functional mock-up unit")
     known = _description(path)
     _check_taken(path, known)
     rows = {one.name: one for one in known.modelVariables}
@@ -91,16 +92,6 @@ def read_fmu(
     unit = started(unit)
     kind = FMUSystem if states else StaticFMU
     return kind({one.name: one.start for one in unit.parameters}, unit)
-
-
-def _content(path: Path) -> bytes:
-    try:
-        return input_bytes(path, "functional mock-up unit")
-    except FileNotFoundError as error:
-        near = sorted(p.name for p in path.parent.iterdir() if p.is_file()) if path.parent.is_dir() else []
-        raise DataError(f"There is no unit `{path}`. {close_matches(path.name, near)}") from error
-    except OSError as error:
-        raise DataError(f"The unit `{path}` cannot be read: {error.strerror or error}.") from error
 
 
 def _description(path: Path) -> Any:

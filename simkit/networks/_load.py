@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .._doors import check_kind
-from .._errors import DataError, UnknownNameError, check_known, close_matches
-from ..stores import input_bytes
+from .._errors import DataError, UnknownNameError, check_known
+from ..stores import input_bytes, reading
 from ._blocks import Line, blocks_of
 from ._expression import TIME, Formulas, Graph
 from ._formula_text import FUNCTIONS, Reader
@@ -73,15 +73,8 @@ def load(path: str | Path) -> ReactionNetwork:
     """
     check_kind("path", path, str | os.PathLike, "the path of a network file", "Write `load('model.net')`.")
     path = Path(path)
-    try:
+    with reading(path, "network file"):
         text = input_bytes(path, "network file").decode("utf-8-sig")
-    except FileNotFoundError as error:
-        near = sorted(p.name for p in path.parent.iterdir() if p.is_file()) if path.parent.is_dir() else []
-        raise DataError(f"There is no network file `{path}`. {close_matches(path.name, near)}") from error
-    except UnicodeDecodeError as error:
-        raise DataError(f"The network file `{path}` must be text in UTF-8, but byte {error.start} is not.") from error
-    except OSError as error:
-        raise DataError(f"The network file `{path}` cannot be read: {error.strerror or error}.") from error
     try:
         return _Builder(blocks_of(text, path.name), path.name).build()
     except RecursionError as error:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .._errors import DataError, close_matches
-from ..stores import MOST_DATA, Gate, input_bytes
+from ..stores import MOST_DATA, Gate, input_bytes, reading
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,15 +120,8 @@ class Files:
                 raise DataError(f"The {what} `{file}` is not at hand.")
             return self.known[file]
         path = self.gate.folder / file
-        try:
+        with reading(path, what):
             return self.gate.read(file, what, lambda path: input_bytes(path, what, most).decode("utf-8-sig"))
-        except FileNotFoundError as error:
-            near = sorted(p.name for p in path.parent.iterdir()) if path.parent.is_dir() else []
-            raise DataError(f"There is no {what} `{path}`. {close_matches(path.name, near)}") from error
-        except UnicodeDecodeError as error:
-            raise DataError(f"The {what} `{file}` must be text in UTF-8, but byte {error.start} is not.") from error
-        except OSError as error:
-            raise DataError(f"The {what} `{path}` cannot be read: {error.strerror or error}.") from error
 
 
 def check_names(files: Sequence[Any]) -> None:

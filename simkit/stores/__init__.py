@@ -13,6 +13,7 @@ from ._gate import MOST_STUDY as MOST_STUDY
 from ._gate import Gate as Gate
 from ._gate import check_regular as check_regular
 from ._gate import input_bytes as input_bytes
+from ._gate import reading as reading
 from ._image import hdf5_image as hdf5_image
 from ._journal import Journal as Journal
 from ._journal import journal as journal

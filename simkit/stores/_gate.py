@@ -1,12 +1,13 @@
 """The gate that every input file passes: regular files of bounded size, below the folder that names them."""
 
+import contextlib
 import errno
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from .._errors import DataError, SimkitError
+from .._errors import DataError, SimkitError, close_matches
 
 MIB = 2**20
 MOST_STUDY = 8 * MIB
@@ -48,6 +49,30 @@ def input_bytes(path: str | Path, what: str, most: int = MOST_DATA, error: type[
             if len(content) > most:
                 raise _too_large(path, what, most, error)
     return content
+
+
+@contextlib.contextmanager
+def reading(
+    path: str | Path, what: str, error: type[SimkitError] = DataError, near: str = "*", remedy: str = ""
+) -> Iterator[None]:
+    """While a file is read: say what is wrong with it.
+
+    **Arguments:** `what`: what the file is, such as "data file"; `near`: the pattern of names that are told where there is no such
+    file; `remedy`: a sentence for a file that is no text in UTF-8.
+
+    **Raises:** an `error` with the names near it where there is no such file, or with the reason why it cannot be read.
+    """
+    path = Path(path)
+    try:
+        yield
+    except FileNotFoundError as raised:
+        names = sorted(p.name for p in path.parent.glob(near) if p.is_file()) if path.parent.is_dir() else []
+        raise error(f"There is no {what} `{path}`. {close_matches(path.name, names)}") from raised
+    except UnicodeDecodeError as raised:
+        said = f"The {what} `{path}` must be text in UTF-8, but byte {raised.start} is not. {remedy}"
+        raise error(said.strip()) from raised
+    except OSError as raised:
+        raise error(f"The {what} `{path}` cannot be read: {raised.strerror or raised}.") from raised
 
 
 def check_regular(path: str | Path, what: str, error: type[SimkitError] = DataError) -> None:

@@ -248,7 +248,7 @@ def refused(path, case):
     ("case", "options", "error", "said"),
     [
         ("other file", {}, simkit.DataError, "is no functional mock-up unit"),
-        ("absent", {}, simkit.DataError, "There is no unit"),
+        ("absent", {}, simkit.DataError, "There is no functional mock-up unit"),
         ("version", {}, (simkit.ArgumentError, simkit.DataError), "1.0|cannot be read"),
         ("co-simulation", {}, simkit.ArgumentError, "must be one for model exchange"),
         ("memory", {}, simkit.ArgumentError, r"discrete variables, `der\(prey\)`"),

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from ..._errors import DataError, close_matches
-from ...stores import input_bytes
+from ...stores import input_bytes, reading
 from ..space._units import METAL, UNIT_SYSTEMS, Units
 
 LAMMPS_NAMES = {"lj": "reduced"}
@@ -120,10 +120,5 @@ def shown(text: str) -> str:
 
 
 def _read(path: Path) -> str:
-    try:
+    with reading(path, "potential file"):
         return input_bytes(path, "potential file").decode("utf-8", errors="replace")
-    except FileNotFoundError as error:
-        near = sorted(p.name for p in path.parent.iterdir() if p.is_file()) if path.parent.is_dir() else []
-        raise DataError(f"There is no potential file `{path}`. {close_matches(path.name, near)}") from error
-    except OSError as error:
-        raise DataError(f"The potential file `{path}` cannot be read: {error.strerror or error}.") from error

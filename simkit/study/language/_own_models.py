@@ -9,7 +9,7 @@ from pathlib import Path
 from ..._doors import shown
 from ..._errors import ArgumentError, StudyError, UnknownNameError, close_matches
 from ...core import System
-from ...stores import MOST_STUDY, PythonFile, import_file, input_bytes, loaded_files
+from ...stores import MOST_STUDY, PythonFile, import_file, input_bytes, loaded_files, reading
 from ._names import SYSTEMS
 
 EXAMPLE = "Write a class such as `class Pond(simkit.PlainSystem)` in it; `simkit new --package NAME` shows one."
@@ -122,17 +122,8 @@ def model_name(kind: type) -> str:
 
 
 def _read(path: Path) -> PythonFile:
-    try:
+    with reading(path, "file of models", StudyError, "*.py"):
         text = input_bytes(path, "file of models", MOST_STUDY, StudyError).decode("utf-8")
-    except FileNotFoundError as error:
-        near = sorted(p.name for p in path.parent.glob("*.py")) if path.parent.is_dir() else []
-        raise StudyError(f"There is no file of models `{path}`. {close_matches(path.name, near)}") from error
-    except UnicodeDecodeError as error:
-        raise StudyError(
-            f"The file of models `{path}` must be text in UTF-8, but byte {error.start} is not."
-        ) from error
-    except OSError as error:
-        raise StudyError(f"The file of models `{path}` cannot be read: {error.strerror or error}.") from error
     if path.suffix != ".py":
         raise StudyError(f"The file of models `{path}` must be a Python file, NAME.py, but it is called `{path.name}`.")
     return PythonFile(str(path), text)

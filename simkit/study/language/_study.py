@@ -17,7 +17,7 @@ from ...fluids import SpectralSystem
 from ...io import Provenance, read_text
 from ...md import Particles
 from ...problem import AbstractLikelihood, AbstractNoise, Experiment, Free, Individual, Problem
-from ...stores import MOST_STUDY, Gate, input_bytes
+from ...stores import MOST_STUDY, Gate, input_bytes, reading
 from ._asked import check_groups, read_fit, read_predict, read_sample
 from ._data import DATA_KEYS, read_data
 from ._doses import Dosing, read_own_doses, with_doses
@@ -190,15 +190,8 @@ def load_study(
     path = Path(path)
     if is_petab(path.name):
         return petab_study(path, seed=seed, allow_outside=allow_outside)
-    try:
+    with reading(path, "study file", StudyError, "*.toml"):
         text = input_bytes(path, "study file", MOST_STUDY, StudyError).decode("utf-8")
-    except FileNotFoundError as error:
-        near = sorted(p.name for p in path.parent.glob("*.toml")) if path.parent.is_dir() else []
-        raise StudyError(f"There is no study file `{path}`. {close_matches(path.name, near)}") from error
-    except UnicodeDecodeError as error:
-        raise StudyError(f"The study file `{path}` must be text in UTF-8, but byte {error.start} is not.") from error
-    except OSError as error:
-        raise StudyError(f"The study file `{path}` cannot be read: {error.strerror or error}.") from error
     gate = Gate(path.parent, outside=allow_outside)
     read = lambda file: gate.read(file, "data file", read_text)
     return study_from_text(text, name=path.name, read=read, models=models, seed=seed)
