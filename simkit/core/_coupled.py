@@ -110,6 +110,7 @@ def Coupled(
 
 def _check_family(name: str, part: System) -> None:
     """Refuse families whose parts nothing steps together with others: all that are not known to be served."""
+    refuse_jumps(part, "The parts of `Coupled` have no random jumps yet", "write the whole as one StochasticSystem.")
     if isinstance(part, SERVED):
         return
     if isinstance(part, DelayedSystem):
