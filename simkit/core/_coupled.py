@@ -10,6 +10,7 @@ from .._errors import ArgumentError, check_known
 from ._coupled_noise import StochasticCoupled, check_noises
 from ._coupled_system import ConstrainedCoupled, CoupledSystem, FunctionWire, OutputWire, PlainCoupled
 from ._delayed_system import DelayedSystem
+from ._jump_diffusion import refuse_jumps
 from ._jump_system import JumpSystem
 from ._names import ROOTS
 from ._particle_system import ParticleSystem
