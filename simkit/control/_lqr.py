@@ -150,7 +150,9 @@ def linearise(
     if interval is not None:
         check_interval(interval)
     method = explicit(solver)
-    refuse_jumps(system, "A linear system is made of the drift", "write the mean of its jumps into a system of its own.")
+    refuse_jumps(
+        system, "A linear system is made of the drift", "write the mean of its jumps into a system of its own."
+    )
     y = as_state(system, y)
     x, way = ravel_pytree(y)
     u, zero = jnp.asarray([float(v) for v in actions.values()], x.dtype), jnp.zeros((), x.dtype)

@@ -14,11 +14,15 @@ def jumps_too(system: Any) -> bool:
     if not isinstance(system, StochasticSystem):
         return False
     kind = type(system)
-    own = {name: getattr(kind, name) is not getattr(StochasticSystem, name) for name in ("jump_rate", "jump", "jump_bound")}
+    own = {
+        name: getattr(kind, name) is not getattr(StochasticSystem, name) for name in ("jump_rate", "jump", "jump_bound")
+    }
     if any(own.values()) and not (own["jump_rate"] and own["jump"]):
         there = next(name for name, written in own.items() if written)
         missing = "jump" if own["jump_rate"] else "jump_rate"
-        raise ArgumentError(f"`{kind.__name__}` defines `{there}`, but not `{missing}`, without which nothing jumps: write it.")
+        raise ArgumentError(
+            f"`{kind.__name__}` defines `{there}`, but not `{missing}`, without which nothing jumps: write it."
+        )
     return own["jump_rate"]
 
 

@@ -254,8 +254,8 @@ class StochasticSystem(System):
     def jump_bound(self, t: Time, until: Time, y: State, inputs: Inputs) -> Any:
         """Return an upper bound of `jump_rate` from `t` to `until` wherever the state gets from `y`; by default None.
 
-        With it the times of jumps follow the rate along the path: candidates come at the rate of the bound, and one at the time s is a
-        jump with the probability rate / bound at the state there (thinning). A rate above its bound ends the run. `until` is
+        With it the times of jumps follow the rate along the path: candidates come at the rate of the bound, and one at the time
+        s is a jump with the probability rate / bound at the state there (thinning). A rate above its bound ends the run. `until` is
         the end of the step, `inputs` are those at `t`. Lewis and Shedler (1979), doi:10.1002/nav.3800260304; Glasserman and Merener
         (2004), Proc. R. Soc. A 460:111, doi:10.1098/rspa.2003.1151.
         """

@@ -15,11 +15,11 @@ from .._types import Inputs, State, Time
 from ._coupled_system import CoupledSystem
 from ._delayed_system import DelayedSystem
 from ._input import check_inputs, dotted
+from ._jump_diffusion import jumps_too
 from ._keyed import keyed
 from ._names import named_leaves
 from ._particle_system import ParticleSystem
 from ._signals import at_time
-from ._jump_diffusion import jumps_too
 from ._system import StaticSystem, StochasticSystem, System, TransportSystem
 from ._traced import tracing
 

@@ -67,8 +67,8 @@ def diagnose(setup: Setup, trajectory: Trajectory, events: NamedEvents | None = 
             text += " Or it is the condition of an event that is no number there."
     if status is Status.NON_FINITE and jumps_too(setup.system):
         text += (
-            f" Or the rate of its jumps is no number, negative or above its bound, or there were more than {MOST_JUMPS} candidates of "
-            "jumps in a step: take shorter steps."
+            f" Or the rate of its jumps is no number, negative or above its bound, or there were more than {MOST_JUMPS} candidates "
+            "of jumps in a step: take shorter steps."
         )
     size = {name: _largest(np.asarray(x)[last]) for name, x in leaves.items()}
     state = ", ".join(f"{name or 'y'} {value:.4g}" for name, value in list(size.items())[:8])

@@ -15,7 +15,7 @@ from ._stepper import Step, Stepper, straight
 from ._stochastic import AbstractStochasticStepper
 
 MOST_JUMPS = 16
-"""Most jumps, or candidates of them, in one step; a step with more is given up. At one jump a step in the mean, none in 10^14 has more."""
+"""Most jumps, or candidates of them, in one step; one with more is given up: at one in the mean, a part of 1e-15 of all steps."""
 
 
 class WithJumps(Stepper):
@@ -144,8 +144,8 @@ def check_jump(system: Any, y: State, after: State) -> None:
     form = lambda tree: (jax.tree.structure(tree), [(jnp.shape(x), jnp.result_type(x)) for x in jax.tree.leaves(tree)])
     if form(after) != form(y):
         raise ArgumentError(
-            f"`jump` of `{type(system).__name__}` must return the state after a jump, with the structure, shapes and float types of "
-            f"the state, {form(y)}, but it returned {form(after)}."
+            f"`jump` of `{type(system).__name__}` must return the state after a jump, with the structure, shapes and float types "
+            f"of the state, {form(y)}, but it returned {form(after)}."
         )
 
 
@@ -155,16 +155,17 @@ def _rate(system: Any, value: Any, *times: Time) -> Array:
     value = jnp.asarray(value, jnp.result_type(times[0]))
     if value.shape:
         raise ArgumentError(
-            f"`jump_rate` and `jump_bound` of `{kind}` must return one number, but the shape is {value.shape}. For jumps of several "
-            "kinds return the sum of their rates, and let `jump` draw the kind."
+            f"`jump_rate` and `jump_bound` of `{kind}` must return one number, but the shape is {value.shape}. For jumps of "
+            "several kinds return the sum of their rates, and let `jump` draw the kind."
         )
 
     def rule(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> Any:
         if not isinstance(tangents[0], SymbolicZero):
             raise ArgumentError(
-                f"The derivative asked for changes the rate of the jumps of `{kind}`, by which a path has none: where and whether it "
-                "jumps is not smooth, and the derivative of a path by anything that its rate depends on is biased. Take derivatives by "
-                "numbers that the rate does not depend on, `sample` with `ParticleMetropolis()` or `fit` with `IteratedFiltering()`."
+                f"The derivative asked for changes the rate of the jumps of `{kind}`, by which a path has none: where and "
+                "whether it jumps is not smooth, and the derivative of a path by anything that its rate depends on is biased. Take "
+                "derivatives by numbers that the rate does not depend on, `sample` with `ParticleMetropolis()` or `fit` with "
+                "`IteratedFiltering()`."
             )
         if any(not isinstance(x, SymbolicZero) for x in tangents[1:]):
             raise ArgumentError(
