@@ -97,7 +97,7 @@ def _unread_wire(structure: Any, shapes: PyTree, other: Any, static: tuple[Any, 
 
 
 def noise_of(system: StochasticSystem, t: Time, state: State, inputs: Inputs) -> list[Any]:
-    """What the noise of a system is made of: its diffusion, and its jumps where it has some."""
+    """The parts of the noise of a system: its diffusion, and its jumps where it has some."""
     found = [system.diffusion(t, state, inputs)]
     if jumps_too(system):
         bound = system.jump_bound(t, t, state, inputs)
