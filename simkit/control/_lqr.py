@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 from .._doors import check_kind, check_mapping
 from .._errors import ArgumentError, SimulationError
 from .._types import State
-from ..core import System, as_inputs, as_state, check_derivative, check_system, full_products, traced
+from ..core import System, as_inputs, as_state, check_derivative, check_system, full_products, refuse_jumps, traced
 from ..engine import transition
 from ..linear import solve
 from ..solvers import SolverLike
@@ -150,6 +150,9 @@ def linearise(
     if interval is not None:
         check_interval(interval)
     method = explicit(solver)
+    refuse_jumps(
+        system, "A linear system is made of the drift", "write the mean of its jumps into a system of its own."
+    )
     y = as_state(system, y)
     x, way = ravel_pytree(y)
     u, zero = jnp.asarray([float(v) for v in actions.values()], x.dtype), jnp.zeros((), x.dtype)

@@ -48,6 +48,8 @@ from ._input import dotted as dotted  # internal
 from ._interpolated import Interpolated as Interpolated
 from ._interpolated import stop_times as stop_times
 from ._interpolated import with_curves as with_curves
+from ._jump_diffusion import jumps_too as jumps_too  # internal
+from ._jump_diffusion import refuse_jumps as refuse_jumps  # internal
 from ._jump_system import ChemicalLangevin as ChemicalLangevin
 from ._jump_system import JumpSystem as JumpSystem
 from ._jump_system import KnownProducts as KnownProducts  # internal

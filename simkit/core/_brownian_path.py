@@ -15,6 +15,9 @@ from .._types import Time
 STRIDE = 0x9E3779B9
 """Odd number, the golden ratio of 2^32, by which the words of the numbers of a step differ."""
 
+PIECE = 64
+"""Number of parts of a step, cut by events, that are told from pieces, cut by jumps."""
+
 
 class Increment(NamedTuple):
     """An increment of a Brownian path, and its space-time Levy area, each of the structure of the path."""
@@ -45,6 +48,22 @@ class BrownianPath(eqx.Module):
         """Return the path as step `number` of the window from `start` reads it, or a part of that; all are held in derivatives."""
         place = jax.lax.stop_gradient((start, number, jnp.zeros((), jnp.int32) if part is None else part))
         return dataclasses.replace(self, place=place)
+
+    def piece(self, number: int | Array, t0: Time) -> "BrownianPath":
+        """Return the path as a piece of a step reads it that jumps cut; piece 0 is that of the whole step."""
+        start, step, part = (t0, jnp.zeros_like(t0), jnp.zeros((), jnp.int32)) if self.place is None else self.place
+        return self.at(start, step, part + PIECE * number)
+
+    def words_of_jump(self) -> tuple[Array, Array]:
+        """Return six random words of a piece, on counters that increments do not have, as two arrays of three."""
+        assert self.place is not None
+        start = self.place[0]
+        key, (first, second), number = self._key(start, start, 3)
+        numbers = (number + jnp.arange(3, dtype=jnp.uint32)) * jnp.uint32(STRIDE)
+        spread = lambda x: jnp.broadcast_to(x, numbers.shape)
+        half = jnp.uint32(2**31)  # the parts of increments are below it
+        high, low = threefry2x32_p.bind(*map(spread, key), first + numbers, spread(second + half))
+        return high, low
 
     def evaluate(self, t0: Time, t1: Time, *, use_levy: bool = False) -> Any:
         """Return the increment from t0 to t1, with `use_levy` as an `Increment`."""

@@ -10,6 +10,7 @@ from .._errors import ArgumentError, check_known
 from ._coupled_noise import StochasticCoupled, check_noises
 from ._coupled_system import ConstrainedCoupled, CoupledSystem, FunctionWire, OutputWire, PlainCoupled
 from ._delayed_system import DelayedSystem
+from ._jump_diffusion import refuse_jumps
 from ._jump_system import JumpSystem
 from ._names import ROOTS
 from ._particle_system import ParticleSystem
@@ -110,6 +111,7 @@ def Coupled(
 
 def _check_family(name: str, part: System) -> None:
     """Refuse families whose parts nothing steps together with others: all that are not known to be served."""
+    refuse_jumps(part, "The parts of `Coupled` have no random jumps yet", "write the whole as one StochasticSystem.")
     if isinstance(part, SERVED):
         return
     if isinstance(part, DelayedSystem):

@@ -8,6 +8,7 @@ import numpy as np
 from .._doors import check_function, check_kind, check_mapping, shown
 from .._errors import ArgumentError, check_known
 from ._given_system import check_movers, check_system
+from ._jump_diffusion import refuse_jumps
 from ._names import Setup
 from ._patched_system import Exchange, PatchedSystem, PlainPatches, StochasticPatches
 from ._quantity import as_float_array
@@ -65,6 +66,7 @@ def Patches(
         raise ArgumentError(
             f"Argument `system` must be of a family that patches serve, {names}, but it is a `{type(system).__name__}`."
         )
+    refuse_jumps(system, "The models of `Patches` have no random jumps yet", "write the whole as one StochasticSystem.")
     if invariants is not None:
         check_function("invariants", invariants, ("system", "t", "y"))
     if isinstance(exchange, Mapping):

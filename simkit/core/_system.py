@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, PRNGKeyArray
 
 from .._registry import Registry
 from .._types import Inputs, Outputs, State, Time
@@ -216,7 +216,7 @@ class SplitSystem(System):
 
 
 class StochasticSystem(System):
-    """dy = drift(t, y) dt + diffusion(t, y) dW.
+    r"""dy = drift(t, y) dt + diffusion(t, y) dW.
 
     `diffusion` returns a pytree with the structure of the state. A leaf of the state's own shape gives each component a
     Wiener process of its own; where every leaf has one further axis of length m behind, m processes drive all components.
@@ -224,6 +224,12 @@ class StochasticSystem(System):
     A subclass writes `drift`, `diffusion` and `example`, and states how its equation is meant
     (`interpretation`, "ito" or "stratonovich") and what its diffusion depends on (`noise_kind`, "additive" if not on the
     state, "diagonal" if each component's on that component alone, else "general").
+
+    With `jump_rate` and `jump` it is a jump-diffusion, whose state also jumps at the random times of a Poisson process N:
+
+    $$dy = f(t, y)\, dt + g(t, y)\, dW + h(t, y_-, z)\, dN$$
+
+    with marks z, random numbers of each jump. Steps are fixed, and cut at the jumps.
     """
 
     interpretation: AbstractClassVar[Literal["ito", "stratonovich"]]
@@ -236,6 +242,28 @@ class StochasticSystem(System):
     @abc.abstractmethod
     def diffusion(self, t: Time, y: State, inputs: Inputs) -> Any:
         """The factor of the Wiener increments."""
+
+    def jump_rate(self, t: Time, y: State, inputs: Inputs) -> Any:
+        """Return the rate of the jumps, one number in 1 over the unit of time; by default None: nothing jumps.
+
+        Without `jump_bound` a step takes the rate at its start, and again after each jump. That is exact where the rate depends on
+        neither time nor state, or on time through inputs that are constant piece by piece; else of weak order 1.
+        """
+        return None
+
+    def jump_bound(self, t: Time, until: Time, y: State, inputs: Inputs) -> Any:
+        """Return an upper bound of `jump_rate` from `t` to `until` wherever the state gets from `y`; by default None.
+
+        With it the times of jumps follow the rate along the path: candidates come at the rate of the bound, and one at the time
+        s is a jump with the probability rate / bound at the state there (thinning). A rate above its bound ends the run. `until` is
+        the end of the step, `inputs` are those at `t`. Lewis and Shedler (1979), doi:10.1002/nav.3800260304; Glasserman and Merener
+        (2004), Proc. R. Soc. A 460:111, doi:10.1098/rspa.2003.1151.
+        """
+        return None
+
+    def jump(self, t: Time, y: State, inputs: Inputs, key: PRNGKeyArray) -> State:
+        """Return the (encoded) state after a jump, y + h(t, y, z), with the marks z drawn from `key`."""
+        raise NotImplementedError
 
     def vector_field(self, t: Time, y: State, inputs: Inputs) -> State:
         return self.drift(t, y, inputs)

@@ -15,6 +15,7 @@ from .._types import Inputs, State, Time
 from ._coupled_system import CoupledSystem
 from ._delayed_system import DelayedSystem
 from ._input import check_inputs, dotted
+from ._jump_diffusion import jumps_too
 from ._keyed import keyed
 from ._names import named_leaves
 from ._particle_system import ParticleSystem
@@ -82,7 +83,7 @@ def _unread_wire(structure: Any, shapes: PyTree, other: Any, static: tuple[Any, 
         state = part.encode(y)
         found = [part.vector_field(t, state, values), part.outputs(t, y, values)]
         if isinstance(part, StochasticSystem):
-            found.append(part.diffusion(t, state, values))
+            found += noise_of(part, t, state, values)
         return jax.tree.leaves(found)
 
     system = eqx.combine(known, fixed)[0]
@@ -93,6 +94,15 @@ def _unread_wire(structure: Any, shapes: PyTree, other: Any, static: tuple[Any, 
             if not any(f"{path}.".startswith(f"{key}.") for path in used):
                 return name, key
     return None
+
+
+def noise_of(system: StochasticSystem, t: Time, state: State, inputs: Inputs) -> list[Any]:
+    """The parts of the noise of a system: its diffusion, and its jumps where it has some."""
+    found = [system.diffusion(t, state, inputs)]
+    if jumps_too(system):
+        bound = system.jump_bound(t, t, state, inputs)
+        found += [system.jump_rate(t, state, inputs), bound, system.jump(t, state, inputs, jax.random.key(0))]
+    return found
 
 
 def _used(program: Any, values: PyTree) -> list[str]:
@@ -126,7 +136,7 @@ def _unread(structure: Any, shapes: PyTree, other: Any, static: tuple[Any, ...])
                     system.lags(t, state, values),
                 ]
             if isinstance(system, StochasticSystem):
-                found.append(system.diffusion(t, state, values))
+                found += noise_of(system, t, state, values)
             if isinstance(system, TransportSystem):
                 found.append(system.longest_step(t, state, values))
         return jax.tree.leaves(found)

@@ -17,11 +17,12 @@ from ..core import (
     Trajectory,
     TransportSystem,
     at_time,
+    jumps_too,
     named_leaves,
     started,
     traced,
 )
-from ..solvers import reason_of_failure
+from ..solvers import MOST_JUMPS, reason_of_failure
 
 
 def diagnose(setup: Setup, trajectory: Trajectory, events: NamedEvents | None = None) -> str:
@@ -64,6 +65,11 @@ def diagnose(setup: Setup, trajectory: Trajectory, events: NamedEvents | None = 
             text += f" Not finite: {_listed(broken)}."
         if status is Status.NON_FINITE and events is not None and any(not event.timed for event in events.events):
             text += " Or it is the condition of an event that is no number there."
+    if status is Status.NON_FINITE and jumps_too(setup.system):
+        text += (
+            f" Or the rate of its jumps is no number, negative or above its bound, or there were more than {MOST_JUMPS} candidates "
+            "of jumps in a step: take shorter steps."
+        )
     size = {name: _largest(np.asarray(x)[last]) for name, x in leaves.items()}
     state = ", ".join(f"{name or 'y'} {value:.4g}" for name, value in list(size.items())[:8])
     return f"{text} Last good state (largest magnitude): {state}."

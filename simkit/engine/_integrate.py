@@ -37,8 +37,9 @@ from ..core import (
     started,
     with_curves,
 )
-from ..solvers import Stepper, consistent
+from ..solvers import Stepper, WithJumps, consistent
 from ._doses import has_regimen, with_doses
+from ._noisy_steps import cut_at_jumps
 from .adaptive._adaptive import integrate_adaptive
 from .adaptive._eventful import integrate_with_events
 from .batching._mesh import alike_arrays
@@ -152,6 +153,7 @@ def _trajectory(task: Task, options: Options) -> Trajectory:
     system, y0, inputs = task.system, task.y0, task.inputs
     state = by_member(lambda system, y: system.encode(y), system, y0)
     check_derivative(system, state, task.times[0], inputs)
+    task = cut_at_jumps(task)
     if isinstance(system, DelayedSystem):
         return _delayed_trajectory(task._replace(y0=state), options)
     if isinstance(system, ConstrainedSystem):
@@ -211,7 +213,10 @@ def _figures(task: Task, counts: tuple[Array, Array]) -> tuple[Array, Array, Arr
     accepted, rejected = counts
     evaluations = (accepted + rejected) * task.solver.evaluations
     held = " with Courant steps, whose lengths derivatives hold" if isinstance(task.step, Courant) else ""
-    return accepted, rejected, evaluations, f"{type(task.solver).__name__}{held}"
+    name = type(task.solver).__name__
+    if isinstance(task.solver, WithJumps):
+        name = f"{type(task.solver.inner).__name__} with jumps"
+    return accepted, rejected, evaluations, f"{name}{held}"
 
 
 def _static_trajectory(task: Task) -> Trajectory:

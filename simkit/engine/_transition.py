@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from .._types import Inputs, State, Time
-from ..core import System, SystemTerm
+from ..core import System, SystemTerm, refuse_jumps
 from ..solvers import Stepper
 
 UNROLLED = 4
@@ -27,6 +27,11 @@ def transition(
 
     What loops of a controller call thousands of times a second: `simulate` gives the same numbers, with everything around them.
     """
+    refuse_jumps(
+        system,
+        "A controller plans with the drift",
+        "simulate it, or write the mean of its jumps into a system of its own.",
+    )
     term = SystemTerm(system, inputs)
     state, h = system.encode(y), length / substeps
     memory = solver.init(term, t, state)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
-from ..core import Setup, StochasticSystem, System, at_time, named_leaves, with_curves
+from ..core import Setup, StochasticSystem, System, at_time, jumps_too, named_leaves, with_curves
 from ..problem import Problem
 from ..solvers import EulerMaruyama
 from ._moments import Moments
@@ -26,7 +26,8 @@ def has_density(problem: Problem) -> bool:
     system: Any = problem.base.system
     size = sum(math.prod(leaf.shape[1:]) for leaf in named_leaves(problem.model.start_shapes()).values())
     euler = isinstance(problem.model.method.solver, EulerMaruyama)
-    return euler and isinstance(system, StochasticSystem) and type(system).encode is System.encode and size <= MOST
+    plain = isinstance(system, StochasticSystem) and type(system).encode is System.encode and not jumps_too(system)
+    return euler and plain and size <= MOST
 
 
 def triangle_of(covariance: Float[Array, "n n"]) -> Float[Array, "n n"]:

@@ -9,7 +9,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from .._errors import ArgumentError
-from ..core import StochasticSystem, System
+from ..core import StochasticSystem, System, refuse_jumps
 from ..linear import inverse, log_determinant
 from ..problem import Dataset, ForwardModel
 from ..solvers import EulerMaruyama
@@ -45,6 +45,7 @@ def check_guided(model: ForwardModel, data: Dataset) -> None:
             f'`proposal="guided"` shifts the noise of a stochastic system, but `{kind}` is a jump process or steps another form of '
             'its state: take `proposal="bootstrap"`.'
         )
+    refuse_jumps(system, '`proposal="guided"` shifts the noise of steps without jumps', 'take `proposal="bootstrap"`.')
     if not isinstance(solver, EulerMaruyama):
         raise ArgumentError(
             '`proposal="guided"` needs steps that are linear in their noise, so the problem\'s argument `solver` must be '

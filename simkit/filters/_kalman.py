@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from .._doors import check_mapping, shown
 from .._errors import ArgumentError, check_known
-from ..core import PlainSystem, Setup, Status, StochasticSystem, held, named_leaves
+from ..core import PlainSystem, Setup, Status, StochasticSystem, held, named_leaves, refuse_jumps
 from ..engine import Adaptive, Method, integrate
 from ..linear import eigenvalues, inverse, log_determinant
 from ..problem import AbstractLikelihood, Dataset, ForwardModel, Normal
@@ -96,6 +96,7 @@ class KalmanFilter(AbstractLikelihood):
                 f"`KalmanFilter` needs a StochasticSystem, but `{type(system).__name__}` jumps: take its diffusion approximation, "
                 "`ChemicalLangevin(system)`, or `ParticleFilter`."
             )
+        refuse_jumps(system, "`KalmanFilter` knows states that are nearly normal", "take `ParticleFilter`.")
         if model.method.solver is not None:
             raise ArgumentError(
                 "`KalmanFilter` solves for moments, not for paths: leave `solver` and `step` of the problem out, and give `solver` "

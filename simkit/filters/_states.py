@@ -149,8 +149,8 @@ def _check_paths(problem: Problem, given: str, paths: int, backward: Any, key: A
         )
     if backward and not has_density(problem):
         raise ArgumentError(
-            f"Backward simulation needs the density of a step: a StochasticSystem of at most {MOST} states, and for the problem "
-            "`solver=EulerMaruyama()`. Leave `backward` out."
+            f"Backward simulation needs the density of a step: a StochasticSystem without jumps of at most {MOST} states, and for "
+            "the problem `solver=EulerMaruyama()`. Leave `backward` out."
         )
 
 

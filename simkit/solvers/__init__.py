@@ -53,3 +53,5 @@ from ._strang import Strang as Strang
 from ._tsit5 import Tsit5 as Tsit5
 from ._verlet import VelocityVerlet as VelocityVerlet
 from ._w import WRK3 as WRK3
+from ._with_jumps import MOST_JUMPS as MOST_JUMPS  # internal
+from ._with_jumps import WithJumps as WithJumps  # internal

@@ -31,6 +31,7 @@ from ..core import (
     at_time,
     cast,
     named_leaves,
+    refuse_jumps,
 )
 from ..engine import Adaptive, Fixed, Method, integrate, resolve
 from ..solvers import Euler, Stepper
@@ -113,6 +114,11 @@ def check_system(
     """
     setup, times = _as_setup(system, y0, times, inputs)
     name = type(setup.system).__name__
+    refuse_jumps(
+        setup.system,
+        "`check_system` takes derivatives by all parameters",
+        "check those by which its rate does not change with `check_gradients`.",
+    )
     _check_declaration(setup, name)
     key = jax.random.key(0) if key is None and isinstance(setup.system, StochasticSystem) else key
     method, trajectory, invariants = _run_example(setup, times, solver, key, name)

@@ -23,6 +23,7 @@ NAMELESS = {
         solvers.ParticleStepper,  # particles bring it
         solvers.DiscreteStepper,  # so do discrete systems
         solvers.HalfSteps,  # what adaptive steps make of a stochastic solver
+        solvers.WithJumps,  # what runs of systems with random jumps make of a stochastic solver
         solvers.FromDiffrax,  # it takes a solver of Diffrax
         solvers.Strang,  # it takes solvers of parts
     },
