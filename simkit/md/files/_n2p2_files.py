@@ -244,7 +244,7 @@ class Settings:
         return SymmetryFunction(kind, sorting, CUTOFFS[cutoff], others, (eta, shift, spread, power, end, alpha))
 
     def scaling(self, path: Path, functions: Sequence[Sequence[Any]]) -> tuple[Any, Any, float]:
-        """What is subtracted from each symmetry function and by which it is multiplied, by element, and what is added then."""
+        """Numbers of each symmetry function by element: subtracted from it, a factor, and added then."""
         scaled, centred = self.has("scale_symmetry_functions"), self.has("center_symmetry_functions")
         by_deviation = self.has("scale_symmetry_functions_sigma")
         rows = [np.zeros((len(row), 4)) for row in functions]

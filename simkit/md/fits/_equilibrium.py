@@ -158,7 +158,7 @@ class EquilibriumAverages(SampledSystem):
 
     @property
     def run(self) -> Run:
-        """How frames are drawn."""
+        """Settings by which frames are drawn."""
         return Run(self.times, self.step, self.discard)
 
     def _weighted(self, y: Draws) -> tuple[dict[str, Any], Array]:
