@@ -1,6 +1,7 @@
 """Reading of functional mock-up units as systems."""
 
 import hashlib
+import math
 import os
 import xml.etree.ElementTree as xml
 import zipfile
@@ -33,7 +34,7 @@ def read_fmu(
 
     f and g are calls of the library in the file, which runs as code of this process: read units that you trust. The system is
     simulated, differentiated, fitted and sampled like any other: by the unit's directional derivatives where it gives them and they
-    are those of its slopes, by central differences elsewhere (relative error some 1e-9). A change of parameters takes another
+    are those of its slopes, by central differences elsewhere (relative error 1e-9 to 1e-5). A change of parameters takes another
     instance of the unit, so that no evaluation remembers another.
 
     **Arguments:**
@@ -187,9 +188,13 @@ def _values(rows: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any
             found[name] = kind(value) if kind and is_right else None
         except (TypeError, ValueError):
             found[name] = None
-        if found[name] is None:
+        if found[name] is not None and rows[name].start is None:
             raise ArgumentError(
-                f"The start value of `{name}` must be of type {rows[name].type}, but it is {shown(value)}."
+                f"The variable `{name}` must have a start value that can be set, but the unit calculates it."
+            )
+        if found[name] is None or (kind is float and not math.isfinite(found[name])):
+            raise ArgumentError(
+                f"The start value of `{name}` must be of type {rows[name].type}, and finite, but it is {shown(value)}."
             )
     return found
 

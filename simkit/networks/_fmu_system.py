@@ -67,9 +67,8 @@ class FMUSystem(UnitFields, KnownJacobian):
 
     The state is a dictionary of the continuous states. Outputs are those, the outputs of the unit and the variables that
     `read_fmu` was asked for. First derivatives go forwards and backwards, by the directional derivatives of the unit where it
-    gives them and by central differences elsewhere. Second ones are differences, and go forwards alone: they are those that
-    derivatives of events and of `Rodas5P` hold. Each evaluation leaves JAX for the library, which costs 30 to 100 us, one after
-    the other within a batch.
+    gives them and by central differences elsewhere. Second ones are differences: `hessian`, and derivatives of events and of
+    `Rodas5P`, have them. Each evaluation leaves JAX for the library, which costs 30 to 100 us, one after the other within a batch.
     """
 
     def start(self) -> dict[str, Array]:
@@ -77,7 +76,12 @@ class FMUSystem(UnitFields, KnownJacobian):
         return self.decode(self.values("start", self.unit.span[0], jnp.zeros(len(self.unit.states)), None))
 
     def encode(self, y: dict[str, Array]) -> Float[Array, "*rows states"]:
-        return jnp.stack([jnp.asarray(y[one.name]) for one in self.unit.states], axis=-1)
+        names = [one.name for one in self.unit.states]
+        for name in names:
+            if name not in y:
+                listed = ", ".join(f"`{known}`" for known in names[:12])
+                raise ArgumentError(f"The state of a unit must hold {listed}, but `{name}` is missing.")
+        return jnp.stack([jnp.asarray(y[name]) for name in names], axis=-1)
 
     def decode(self, state: Float[Array, "*rows states"]) -> dict[str, Array]:
         return {one.name: state[..., i] for i, one in enumerate(self.unit.states)}
@@ -160,21 +164,25 @@ def _columns(unit: Unit, kind: Kind, group: Group, *point: Array) -> Array:
     return jax.pure_callback(functools.partial(unit.columns, kind, group), shape, *point, vmap_method="broadcast_all")
 
 
-@_columns.defjvp
+@functools.partial(_columns.defjvp, symbolic_zeros=True)
 def _columns_tangent(unit: Unit, kind: Kind, group: Group, point: Any, tangents: Any) -> tuple[Array, Array]:
     found = _columns(unit, kind, group, *point)
-    bent = functools.partial(unit.bent, kind, group)
-    shape = jax.ShapeDtypeStruct(found.shape, found.dtype)
-    return found, _forwards(unit, bent, shape, point, tangents)
+    along = jnp.zeros_like(found)
+    for by, tangent in zip(GROUPS, tangents, strict=True):
+        if not isinstance(tangent, SymbolicZero) and tangent.size:
+            along += _bent(unit, kind, group, by, *point) @ jnp.atleast_1d(tangent)
+    return found, along
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1, 2))
-def _forwards(unit: Unit, bent: Any, shape: Any, point: Any, tangents: Any) -> Array:
-    return jax.pure_callback(bent, shape, *point, *tangents, vmap_method="broadcast_all")
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1, 2, 3))
+def _bent(unit: Unit, kind: Kind, group: Group, by: Group, *point: Array) -> Array:
+    width, depth = (1 if name == "time" else len(getattr(unit, name)) for name in (group, by))
+    shape = jax.ShapeDtypeStruct((unit.count(kind), width, depth), point[1].dtype)
+    return jax.pure_callback(functools.partial(unit.bent, kind, group, by), shape, *point, vmap_method="broadcast_all")
 
 
-@_forwards.defjvp
-def _third(unit: Unit, bent: Any, shape: Any, operands: Any, tangents: Any) -> tuple[Array, Array]:
+@_bent.defjvp
+def _third(unit: Unit, kind: Kind, group: Group, by: Group, point: Any, tangents: Any) -> tuple[Array, Array]:
     raise ArgumentError(
         f"The unit `{unit.path}` has no third derivatives. Solve by `Tsit5` or `BDF`, whose steps have fewer in their derivatives."
     )

@@ -18,13 +18,20 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from .._errors import ArgumentError, DataError
+from ..stores import reading
 from ._fmu_calls import Calls, RestlessError, fmpy_package
 
 STEP = float(np.cbrt(np.finfo(float).eps))
-"""Steps of central differences, relative to the size of a number: their error is some 1e-10."""
+"""The longest step of central differences, relative to the size of a number: at that size their error is some 1e-10."""
 
-COARSE = float(np.finfo(float).eps ** 0.2)
-"""The same for differences of differences, whose error is some 1e-4."""
+STEPS = 6
+"""The number of steps of differences, each a thousandth of the one before."""
+
+LEAST = 64
+"""The shortest step of a difference, in units of the last place of the number."""
+
+AGREE = 1e-5
+"""The relative difference up to which two steps say the same."""
 
 DIFFERENT = 1e-4
 """The difference of a column of derivatives, relative to its largest number, above which a unit's own are not trusted."""
@@ -105,11 +112,11 @@ class Unit:
         shape = self.count(kind), width
         return self._over(point, shape, lambda instance, at: instance.columns(kind, group, at))
 
-    def bent(self, kind: Kind, group: Group, *point: Any) -> np.ndarray:
-        """The derivatives of `columns` along directions: `point` holds the four parts of a point and of a direction."""
-        width = 1 if group == "time" else len(getattr(self, group))
-        shape = self.count(kind), width
-        return self._over(point, shape, lambda instance, at, along: instance.bent(kind, group, at, along))
+    def bent(self, kind: Kind, group: Group, by: Group, *point: Any) -> np.ndarray:
+        """The derivatives of `columns` by another group of numbers."""
+        width, depth = (1 if name == "time" else len(getattr(self, name)) for name in (group, by))
+        shape = self.count(kind), width, depth
+        return self._over(point, shape, lambda instance, at: instance.bent(kind, group, by, at))
 
     def _over(self, point: Any, shape: tuple[int, ...], function: "Callable[..., np.ndarray]") -> np.ndarray:
         given = [np.asarray(x) for x in point]
@@ -121,9 +128,8 @@ class Unit:
         instance = _instance(self)
         with instance.lock:
             for i in np.flatnonzero(finite):
-                parts = [x[i] for x in flat]
-                points = [Point(float(parts[j]), *parts[j + 1 : j + 4]) for j in range(0, len(parts), 4)]
-                found[i] = instance.guarded(function, points, found[i])
+                time, states, inputs, parameters = (x[i] for x in flat)
+                found[i] = instance.guarded(function, [Point(float(time), states, inputs, parameters)], found[i])
         return found.reshape(*lead, *shape).astype(dtype)
 
 
@@ -248,37 +254,39 @@ class _Instance:
             calls = self.place(at)
             found = [calls.derivative(self.references[kind], one) for one in self.references[group]]
         else:
-            found = [self._difference(kind, group, at, i) for i in range(np.size(getattr(at, group)))]
+            value = functools.partial(self.value, kind)
+            found = [self.difference(value, group, at, i) for i in range(np.size(getattr(at, group)))]
         return np.stack(found, axis=-1) if found else np.zeros((unit.count(kind), 0))
 
-    def bent(self, kind: Kind, group: Group, at: Point, along: Point) -> np.ndarray:
-        """The derivatives of `columns` along a direction, by central differences."""
-        sizes = [
-            abs(move) / self._scale(name, i, value)
-            for name, value_of, move_of in zip(Point._fields, at, along, strict=True)
-            for i, (value, move) in enumerate(zip(np.atleast_1d(value_of), np.atleast_1d(move_of), strict=True))
-        ]
-        if not any(sizes):
-            return np.zeros((self.unit.count(kind), np.size(getattr(at, group))))
-        step = (STEP if "states" in self.unit.exact else COARSE) / max(sizes)
-        up, down = (
-            self.columns(kind, group, Point(*(x + sign * step * d for x, d in zip(at, along, strict=True))))
-            for sign in (1.0, -1.0)
-        )
-        return (up - down) / (2 * step)
+    def bent(self, kind: Kind, group: Group, by: Group, at: Point) -> np.ndarray:
+        """The derivatives of `columns` by another group of numbers, by central differences."""
+        columns = functools.partial(self.columns, kind, group)
+        found = [self.difference(columns, by, at, i) for i in range(np.size(getattr(at, by)))]
+        return np.stack(found, axis=-1)
 
-    def _difference(self, kind: Kind, group: Group, at: Point, place: int) -> np.ndarray:
+    def difference(self, function: Callable[[Point], np.ndarray], group: Group, at: Point, place: int) -> np.ndarray:
+        """The derivative of a function of a point by one number, by central differences.
+
+        Nothing says at which size of a number a unit bends. So steps go down by a thousand each, from its own size to its rounding,
+        and each element is taken at that step which agrees with all shorter ones, as far as these are not rounding, with the least
+        error.
+        """
         middle = np.atleast_1d(np.asarray(getattr(at, group), float))
-        step = STEP * self._scale(group, place, middle[place])
+        size, least = self._scale(group, place, middle[place]), LEAST * np.spacing(abs(middle[place]))
 
         def moved(by: float) -> tuple[float, np.ndarray]:
             one = middle.copy()
             one[place] += by
-            there = at._replace(**{group: float(one[0]) if group == "time" else one})
-            return one[place], self.value(kind, there)
+            return one[place], function(at._replace(**{group: float(one[0]) if group == "time" else one}))
 
-        (up, high), (down, low) = moved(step), moved(-step)
-        return (high - low) / (up - down)
+        steps = [STEP * size * 1e-3**k for k in range(STEPS)]
+        ends = [(*moved(step), *moved(-step)) for step in steps if step >= least]
+        slopes = np.stack([(high - low) / (up - down) for up, high, down, low in ends])
+        widths = np.array([up - down for up, _, down, _ in ends]).reshape(-1, *(1,) * (slopes.ndim - 1))
+        sizes = np.stack([np.maximum(np.abs(high), np.abs(low)) for _, high, _, low in ends])
+        rounding = 8 * np.finfo(float).eps * sizes
+        rounding = rounding + np.nan_to_num(np.abs(ends[-1][1] + ends[-1][3] - 2 * function(at)))
+        return _best(slopes, rounding / widths)
 
     def _scale(self, group: str, place: int, value: float) -> float:
         """The size of a number that may be zero: at least its start value, else what the unit declares, else 1."""
@@ -287,6 +295,21 @@ class _Instance:
             return max(abs(value), end - begin)
         start = getattr(self.unit, group)[place].start
         return max(abs(value), abs(start) if start else (self.sizes[place] if group == "states" else 1.0))
+
+
+def _best(slopes: np.ndarray, noise: np.ndarray) -> np.ndarray:
+    """The best of slopes by ever shorter steps, with what rounding makes of each, for each element."""
+    errors, agree = np.array(noise), np.isfinite(slopes)
+    for k in range(len(slopes)):
+        for j in range(k + 1, len(slopes)):
+            apart = np.abs(slopes[k] - slopes[j])
+            allowed = AGREE * np.maximum(np.abs(slopes[k]), np.abs(slopes[j])) + noise[k] + noise[j]
+            agree[k] &= ~(apart > allowed)
+        if k + 1 < len(slopes):
+            errors[k] += np.nan_to_num(np.abs(slopes[k] - slopes[k + 1]), nan=np.inf)
+    chosen = np.argmin(np.where(agree, errors, np.inf), axis=0)
+    chosen = np.where(agree.any(axis=0), chosen, len(slopes) - 1)
+    return np.take_along_axis(slopes, chosen[None], axis=0)[0]
 
 
 @functools.cache
@@ -332,17 +355,22 @@ def started(unit: Unit) -> Unit:
 
 
 def _same_derivatives(instance: _Instance, at: Point, group: Group, start: np.ndarray) -> bool:
-    """Tell whether the unit's own derivatives agree with differences, at the start and a tenth beside it."""
+    """Tell whether the unit's own derivatives agree with differences at the start, or else at two points beside it.
+
+    At one point they may differ: where a formula has a kink, both are right.
+    """
     sizes = np.array([instance._scale("states", i, x) for i, x in enumerate(start)])
-    for states in (start, start + 0.1 * sizes):
-        point = at._replace(states=states)
+    value, wrong = functools.partial(instance.value, "slopes"), 0
+    for share in (0.0, 0.1, 0.17):
+        point = at._replace(states=start + share * sizes)
         own = instance.columns("slopes", group, point)
-        found = [instance._difference("slopes", group, point, i) for i in range(own.shape[1])]
+        found = [instance.difference(value, group, point, i) for i in range(own.shape[1])]
         found = np.stack(found, axis=-1) if found else own
         scale = np.maximum(np.abs(own), np.abs(found)).max(initial=0.0, axis=0)
-        if not np.isnan(found).any() and not (np.abs(own - found) <= DIFFERENT * scale).all():
-            return False
-    return True
+        if np.isnan(found).any() or (np.abs(own - found) <= DIFFERENT * scale).all():
+            return True
+        wrong += 1
+    return wrong < 2
 
 
 def unpacked(path: str, digest: str) -> tuple[Any, str]:
@@ -350,7 +378,8 @@ def unpacked(path: str, digest: str) -> tuple[Any, str]:
 
     **Raises:** a `DataError` where the file has changed since it was read.
     """
-    content = Path(path).read_bytes()
+    with reading(path, "functional mock-up unit"):
+        content = Path(path).read_bytes()
     if hashlib.sha256(content).hexdigest() != digest:
         raise DataError(f"The unit `{path}` has changed since it was read. Read it again.")
     folder = tempfile.mkdtemp(prefix="fmu-")

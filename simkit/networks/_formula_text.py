@@ -187,7 +187,9 @@ class _Formula:
         operands: list[int] = []
         while self._next() != ")":
             if operands and self._taken() != ",":
-                raise self._error(f"the arguments of `{name}` are not separated by commas, or not closed")
+                raise self._error(
+                    f"the arguments of `{name}` are not separated by commas, or not closed; `&&` is for `and`"
+                )
             operands.append(self._binary(1))
         self._taken()
         if name in self.reader.functions:

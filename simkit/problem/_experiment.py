@@ -212,7 +212,7 @@ def _groups(experiment: str, given: Mapping[str, Any] | None) -> dict[str, str]:
         return {}
     check_mapping("groups", given, "groups by level", '{"country": "nl", "hospital": "north"}')
     for level, group in given.items():
-        if not isinstance(group, str | int | np.integer) or level in ("occasion", ""):
+        if not isinstance(group, str | int | np.integer) or level in ("occasion", "") or group == "":
             raise DataError(
                 f"The groups of experiment `{experiment}` must be names by level, and no level is called `occasion`, but they have "
                 f"`{level}` -> {shown(group)}."

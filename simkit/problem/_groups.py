@@ -73,6 +73,11 @@ def _order(asked: Sequence[str], experiments: Sequence[Experiment]) -> list[str]
     orders: dict[tuple[str, ...], str] = {}
     for e in experiments:
         for name in asked:
+            if not e.groups:
+                raise ArgumentError(
+                    f"Experiment `{e.name}` must name its group of the level `{name}`, for which there are `group_spreads`, but it "
+                    f'has no groups. Write `Experiment(..., groups={{"{name}": "..."}})`.'
+                )
             check_known(name, e.groups, f"level of groups (of experiment `{e.name}`)")
         orders.setdefault(tuple(name for name in e.groups if name in asked), e.name)
     if len(orders) > 1:

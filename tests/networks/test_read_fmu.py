@@ -3,6 +3,7 @@
 import dataclasses
 import pickle
 import shutil
+import warnings
 import zipfile
 
 import jax
@@ -84,7 +85,7 @@ def test_first_derivatives_go_through_the_solve(pond, derivative, options):
     np.testing.assert_allclose(found, expected, rtol=1e-4 if options else 1e-8)
 
 
-def test_second_derivatives_go_forwards(pond):
+def test_second_derivatives(pond):
     def slope(system):
         field = lambda y: pond.encode(
             system.vector_field(jnp.asarray(0.0), pond.decode(y), {"drift": jnp.asarray(0.1)})
@@ -93,7 +94,8 @@ def test_second_derivatives_go_forwards(pond):
 
     y = jnp.array([1.0, 0.5])
     found, expected = (jax.jacfwd(jax.jacfwd(slope(system)))(y) for system in (pond, POND))
-    np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(jax.jacrev(jax.jacrev(slope(pond)))(y), expected, rtol=1e-6, atol=1e-9)
     final = ends(pond, jnp.asarray(1.1), jnp.asarray(0.05), solver="rodas5p")
     np.testing.assert_allclose(final, ends(POND, jnp.asarray(1.1), jnp.asarray(0.05)), rtol=1e-6)
     with pytest.raises(simkit.ArgumentError, match="has no third derivatives"):
@@ -125,7 +127,7 @@ def test_it_is_fitted(pond):
 
 def test_differences_stand_in_for_derivatives(tmp_path, pond):
     path = write_fmu(POND, START, tmp_path / "plain.fmu", times=(0.0, 6.0))
-    plain = read_fmu(changed(path, lambda text: text.replace('providesDirectionalDerivative="true"', "")))
+    plain = read_fmu(without_derivatives(path))
     assert not plain.unit.exact
     y = pond.encode(pond.start())
     np.testing.assert_allclose(plain.jacobian(0.0, y, None), pond.jacobian(0.0, y, None), rtol=1e-9)
@@ -158,6 +160,54 @@ def test_a_unit_without_states_is_static(tmp_path):
 
     value, slope = jax.jvp(eaten, (jnp.asarray(0.4),), (jnp.asarray(1.0),))
     np.testing.assert_allclose([value, slope], [0.4 * 0.25, 0.25], rtol=1e-8)  # bite = 1*0.5/(1 + 1)
+
+
+def without_derivatives(path):
+    """The unit as one that has none."""
+    return changed(path, lambda text: text.replace('providesDirectionalDerivative="true"', ""))
+
+
+@pytest.mark.parametrize(
+    ("formula", "start", "at", "expected"),
+    [
+        ("-x/(1 + x)", 1e6, 1.0, -0.25),
+        ("-x/(1e-12 + x)", 0.0, 1e-12, -2.5e11),
+        ("exp(x/1e-9)", 0.0, 0.0, 1e9),
+        ("-ln(x)", 1e-12, 1e-12, -1e12),
+        ("x^3 - 1e12*x", 1e6, 0.0, -1e12),
+    ],
+)
+def test_differences_find_the_size_at_which_a_unit_bends(tmp_path, formula, start, at, expected):
+    system = simkit.from_equations({"d x": formula}, parameters={"k": 1.0})
+    path = write_fmu(system, {"x": start}, tmp_path / "bent.fmu")
+    own = read_fmu(path)  # whose derivatives must not be blamed
+    assert own.unit.exact
+    found = read_fmu(without_derivatives(path)).jacobian(0.0, jnp.array([at]), None)[0, 0]
+    np.testing.assert_allclose([own.jacobian(0.0, jnp.array([at]), None)[0, 0], found], expected, rtol=1e-5)
+
+
+def test_fast_changes_in_long_experiments_and_kinks(tmp_path):
+    system = simkit.from_equations({"d x": "sin(100*t) + if(x > 1, -x, 0)"}, parameters={"k": 1.0})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        unit = read_fmu(write_fmu(system, {"x": 1.0}, tmp_path / "long.fmu", times=(0.0, 1e6)))
+    slope = jax.jacfwd(lambda t: unit.vector_field(t, jnp.array([0.5]), None)[0])(1.0)
+    np.testing.assert_allclose(slope, 100 * np.cos(100), rtol=1e-6)
+
+
+def test_states_and_values_that_make_no_sense(tmp_path, pond):
+    with pytest.raises(simkit.ArgumentError, match="must hold `prey`, `hunter`, but `prey` is missing"):
+        simkit.simulate(pond, {"rabbit": 1.0, "hunter": 1.0}, TIMES)
+    path = write_fmu(POND, START, tmp_path / "pond.fmu")
+    with pytest.raises(simkit.ArgumentError, match="of type Real, and finite, but it is nan"):
+        read_fmu(path, values={"gain": np.nan})
+    with pytest.raises(simkit.ArgumentError, match=r"`der\(prey\)` must have a start value that can be set"):
+        read_fmu(path, values={"der(prey)": 1.0})
+    path.unlink()
+    with pytest.raises(simkit.DataError, match="There is no functional mock-up unit"):
+        dataclasses.replace(pond.unit, path=str(path), outputs=()).values(
+            "slopes", 0.0, np.ones(2), np.zeros(1), np.ones(3)
+        )
 
 
 def test_chosen_parameters_outputs_and_values(tmp_path):
@@ -256,8 +306,8 @@ def refused(path, case):
         ("", {"parameters": ["grow"]}, simkit.UnknownNameError, "growth"),
         ("", {"parameters": "growth"}, simkit.ArgumentError, "must be a list of names"),
         ("", {"outputs": ["eat"]}, simkit.UnknownNameError, "eaten"),
-        ("", {"values": {"growth": "fast"}}, simkit.ArgumentError, "must be of type Real"),
-        ("", {"values": {"growth": True}}, simkit.ArgumentError, "must be of type Real"),
+        ("", {"values": {"growth": "fast"}}, simkit.ArgumentError, "must be of type Real, and finite"),
+        ("", {"values": {"growth": True}}, simkit.ArgumentError, "must be of type Real, and finite"),
     ],
 )
 def test_what_cannot_be_read_is_refused(tmp_path, case, options, error, said):
