@@ -228,8 +228,11 @@ def test_groups_that_do_not_nest_are_refused_with_their_experiments():
     with pytest.raises(ArgumentError, match="in one order, the outermost first"):
         lines([*patients(), other])
     bare = Experiment("z", X, {"y": X}, occasions="visit 0", groups={"country": "nl"})
-    with pytest.raises(simkit.ArgumentError, match="Experiment `z` must name its group of the level"):
+    with pytest.raises(simkit.UnknownNameError, match=r"level of groups .of experiment `z`."):
         lines([*patients(), bare])
+    none = Experiment("z", X, {"y": X}, occasions="visit 0")
+    with pytest.raises(ArgumentError, match="Experiment `z` must name its group of the level"):
+        lines([*patients(), none])
     with pytest.raises(ArgumentError, match=r"`hospital` needs several groups .* is only one group"):
         lines(patients([row for row in ROWS if row[1] == "n"]))
     alone = [row for row in ROWS if row[2:] in (("a", 0), ("a", 1), ("c", 0), ("f", 0))]
