@@ -1,5 +1,6 @@
 """Energies, forces and virials of LAMMPS' own tests of its force styles: molecules, solids, slabs."""
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 import simkit
 from simkit import md
 from simkit.md.files._lammps_data import read_data
+from simkit.md.potentials._potential import parts
 
 KNOWN = json.loads((Path(__file__).parents[2] / "data" / "md" / "lammps_force_styles.json").read_text())
 # Constants with eight digits, erfc from a polynomial good to 1.5e-7, and waves up to the accuracy that the input asks for.
@@ -95,7 +97,13 @@ def test_weights_of_the_ends_of_dihedrals(style, tmp_path):
     text = f"units real\nspecial_bonds charmm\n{kinds}\npair_style {pairs} 7.0 8.0\npair_coeff * * 0.1 3.0 0.05 2.8\n"
     text += f"dihedral_style {style}\ndihedral_coeff * 10.0 2 180 {{weight}}\n"
     models = [md.read_lammps(path, text.format(weight=weight)) for weight in (0.0, 0.5)]
-    plain, weighted = (model.system.prepared(model.start).energy(model.start) for model in models)
+    plain, weighted = (parts(model.system.potential) for model in models)
+    assert [type(part) for part in weighted[: len(plain)]] == [type(part) for part in plain]
+    # Those parts alone: pairs along bonds, added and taken off, are 1e5 times as large, and leave their rounding in the whole.
+    system = dataclasses.replace(
+        models[1].system, potential=sum(weighted[len(plain) + 1 :], start=weighted[len(plain)])
+    )
+    added = system.prepared(models[1].start).energy(models[1].start)
     data, space = read_data(path), models[0].system.space
     first, last = data.terms["dihedral"][:, 1], data.terms["dihedral"][:, 4]
     x = jnp.asarray(data.position)
@@ -107,7 +115,7 @@ def test_weights_of_the_ends_of_dihedrals(style, tmp_path):
     else:
         lj += 4 * 0.05 * 2.8**6 * (1 / 56.0**3 - 2.8**6 / 56.0**6)
         found = lj + 332.0716 * charges / r * (1 - r / 8.0) ** 2
-    assert float(weighted - plain) == pytest.approx(0.5 * found.sum(), abs=1e-12 * abs(float(plain)))
+    assert float(added) == pytest.approx(0.5 * found.sum(), rel=1e-12)
 
 
 def test_weights_need_pairs_of_charmm(tmp_path):
