@@ -30,7 +30,12 @@ def potentials(commands):
         np.zeros(3), np.eye(3), np.arange(2), np.ones(2), np.zeros((2, 3)), None, np.ones(2), {"bond": none}, {}
     )
     space = md.Orthorhombic(jnp.full(3, 40.0))
-    return [term for _, term in pair_terms(data, Commands("\n".join(commands)), md.REAL, space, Near([], True))]
+    return [
+        term
+        for _, term in pair_terms(
+            data, Commands("\n".join(commands)), md.REAL, space, Near([], True), (none[:, :2], np.zeros(0))
+        )
+    ]
 
 
 def energies(potential, r2, i, j):
