@@ -11,7 +11,7 @@ from .._budget import Within, budgeted
 from .._errors import TimeUpError
 from .._progress import Progress
 from .._types import State
-from ..stores import kept_in, packed, unpacked
+from ..stores import kept_in, kept_part
 from ._cycles import Run, finished, turn_of, work_of
 from ._filters import AbstractEnsembleFilter
 from ._result import Assimilation
@@ -41,19 +41,13 @@ def in_stretches(
     settings = {"turns": WINDOWS if isinstance(method, FourDVar) else TURNS}
     carry, turns, begun = _begun(run, start, method, keep)
     count = jax.tree.leaves(turns)[0].shape[0]
-    with kept_in(store, "assimilation", asked, settings) as held, budgeted(within) as budget:
+    with kept_in(store, "assimilation", asked, settings) as held, budgeted(within):
         parts, size = [], held.settings["turns"]
         for first in range(0, count, size):
             some = jax.tree.map(lambda x, first=first: x[first : first + size], turns)
-            name = f"turns-{first:08d}"
-            kept = held.read(name)
-            if kept is None and not budget.has_room():
+            found = kept_part(held, f"turns-{first:08d}", _stretch, run, method, keep, carry, some)
+            if found is None:
                 break
-            if kept is None:
-                found = _stretch(run, method, keep, carry, some)
-                held.write(name, packed(found))
-            else:
-                found = unpacked(kept, eqx.filter_eval_shape(_stretch, run, method, keep, carry, some))
             carry, part = found
             parts.append(part)
             counter.tell(f"{min(first + size, count)} of {count} {'windows' if begun is not None else 'cycles'}")

@@ -13,7 +13,7 @@ from jax.core import Tracer
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from .._budget import Within, budgeted, has_room
+from .._budget import Within, budgeted
 from .._doors import check_count, check_key, check_progress, shown
 from .._errors import ArgumentError, check_known
 from .._progress import Progress, Say
@@ -21,7 +21,7 @@ from ..core import RandomSystem, Status, data_frame, full_products, traced
 from ..engine import awaited, note_trace, over_members
 from ..fitting import kept_work
 from ..problem import Problem, check_problem, named_parts
-from ..stores import packed, unpacked
+from ..stores import kept_part
 from ._posterior import Posterior
 
 BLOCK = 64
@@ -223,13 +223,9 @@ def _in_blocks(problem: Problem, theta: Array, keys: Array, experiments: Array, 
         own = np.arange(i, count, blocks)
         rows = np.concatenate([own, np.full(size - own.size, own[-1])])
         operands = problem, theta[rows], keys[rows], experiments
-        kept = held.read(f"draws-{i:08d}")
-        if kept is not None:
-            found = unpacked(kept, eqx.filter_eval_shape(_predict, *operands))
-        elif has_room():
-            found = awaited(_predict(*operands), "predict", f"for block {i} of draws")
-            held.write(f"draws-{i:08d}", packed(found))
-        else:
+        wait = lambda found, i=i: awaited(found, "predict", f"for block {i} of draws")
+        found = kept_part(held, f"draws-{i:08d}", _predict, *operands, wait=wait)
+        if found is None:
             continue
         parts.append(jax.tree.map(lambda x, own=own: x[: own.size], found))
         places.append(own)

@@ -159,8 +159,7 @@ def _values_tangent(unit: Unit, kind: Kind, point: Any, tangents: Any) -> tuple[
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1, 2))
 def _columns(unit: Unit, kind: Kind, group: Group, *point: Array) -> Array:
-    width = 1 if group == "time" else len(getattr(unit, group))
-    shape = jax.ShapeDtypeStruct((unit.count(kind), width), point[1].dtype)
+    shape = jax.ShapeDtypeStruct((unit.count(kind), unit.width(group)), point[1].dtype)
     return jax.pure_callback(functools.partial(unit.columns, kind, group), shape, *point, vmap_method="broadcast_all")
 
 
@@ -176,8 +175,7 @@ def _columns_tangent(unit: Unit, kind: Kind, group: Group, point: Any, tangents:
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1, 2, 3))
 def _bent(unit: Unit, kind: Kind, group: Group, by: Group, *point: Array) -> Array:
-    width, depth = (1 if name == "time" else len(getattr(unit, name)) for name in (group, by))
-    shape = jax.ShapeDtypeStruct((unit.count(kind), width, depth), point[1].dtype)
+    shape = jax.ShapeDtypeStruct((unit.count(kind), unit.width(group), unit.width(by)), point[1].dtype)
     return jax.pure_callback(functools.partial(unit.bent, kind, group, by), shape, *point, vmap_method="broadcast_all")
 
 

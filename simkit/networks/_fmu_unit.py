@@ -99,6 +99,10 @@ class Unit:
             return self.indicators
         return len(self.outputs if kind == "outputs" else self.states)
 
+    def width(self, group: Group) -> int:
+        """The number of numbers in a group."""
+        return 1 if group == "time" else len(getattr(self, group))
+
     def values(self, kind: Kind, *point: Any) -> np.ndarray:
         """Numbers of a kind at points along leading axes; NaN where the unit fails.
 
@@ -108,14 +112,13 @@ class Unit:
 
     def columns(self, kind: Kind, group: Group, *point: Any) -> np.ndarray:
         """The derivatives of `values` by one group of numbers, a column for each."""
-        width = 1 if group == "time" else len(getattr(self, group))
-        shape = self.count(kind), width
-        return self._over(point, shape, lambda instance, at: instance.columns(kind, group, at))
+        return self._over(
+            point, (self.count(kind), self.width(group)), lambda instance, at: instance.columns(kind, group, at)
+        )
 
     def bent(self, kind: Kind, group: Group, by: Group, *point: Any) -> np.ndarray:
         """The derivatives of `columns` by another group of numbers."""
-        width, depth = (1 if name == "time" else len(getattr(self, name)) for name in (group, by))
-        shape = self.count(kind), width, depth
+        shape = self.count(kind), self.width(group), self.width(by)
         return self._over(point, shape, lambda instance, at: instance.bent(kind, group, by, at))
 
     def _over(self, point: Any, shape: tuple[int, ...], function: "Callable[..., np.ndarray]") -> np.ndarray:
@@ -272,7 +275,7 @@ class _Instance:
         error.
         """
         middle = np.atleast_1d(np.asarray(getattr(at, group), float))
-        size, least = self._scale(group, place, middle[place]), LEAST * np.spacing(abs(middle[place]))
+        size, least = self.scale(group, place, middle[place]), LEAST * np.spacing(abs(middle[place]))
 
         def moved(by: float) -> tuple[float, np.ndarray]:
             one = middle.copy()
@@ -288,7 +291,7 @@ class _Instance:
         rounding = rounding + np.nan_to_num(np.abs(ends[-1][1] + ends[-1][3] - 2 * function(at)))
         return _best(slopes, rounding / widths)
 
-    def _scale(self, group: str, place: int, value: float) -> float:
+    def scale(self, group: str, place: int, value: float) -> float:
         """The size of a number that may be zero: at least its start value, else what the unit declares, else 1."""
         if group == "time":
             begin, end = self.unit.span
@@ -359,7 +362,7 @@ def _same_derivatives(instance: _Instance, at: Point, group: Group, start: np.nd
 
     At one point they may differ: where a formula has a kink, both are right.
     """
-    sizes = np.array([instance._scale("states", i, x) for i, x in enumerate(start)])
+    sizes = np.array([instance.scale("states", i, x) for i, x in enumerate(start)])
     value, wrong = functools.partial(instance.value, "slopes"), 0
     for share in (0.0, 0.1, 0.17):
         point = at._replace(states=start + share * sizes)

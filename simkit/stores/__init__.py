@@ -18,6 +18,7 @@ from ._image import hdf5_image as hdf5_image
 from ._journal import Journal as Journal
 from ._journal import journal as journal
 from ._journal import kept_in as kept_in
+from ._journal import kept_part as kept_part
 from ._journal import open_journal as open_journal
 from ._lock import Lock as Lock
 from ._lock import drop_locks as drop_locks

@@ -10,8 +10,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import equinox as eqx
 import numpy as np
 
+from .._budget import has_room
 from .._errors import ResultFileError, StoreError
 from ._atomic import write_text
 from ._definition import describe, differences, fingerprint
@@ -19,6 +21,7 @@ from ._image import hdf5_image
 from ._lock import NAME as LOCK
 from ._lock import Lock
 from ._manifest import read_manifest
+from ._packed import packed, unpacked
 from ._sealed import check_hdf5
 
 if TYPE_CHECKING:
@@ -111,6 +114,24 @@ def kept_in(
     if store is None:
         return contextlib.nullcontext(Unstored(settings or {}))
     return journal(store, kind, describe(definition()), settings or {})
+
+
+def kept_part(
+    held: Any, name: str, function: Callable[..., Any], *operands: Any, wait: Callable[[Any], Any] = lambda found: found
+) -> Any:
+    """One part of a computation: from the journal where it has it, else computed and kept; None where the time of the verb is up.
+
+    **Arguments:** `held`: what `kept_in` gives; `function(*operands)`: a pytree of arrays; `wait` returns it once it is
+    there.
+    """
+    kept = held.read(name)
+    if kept is not None:
+        return unpacked(kept, eqx.filter_eval_shape(function, *operands))
+    if not has_room():
+        return None
+    found = wait(function(*operands))
+    held.write(name, packed(found))
+    return found
 
 
 @contextlib.contextmanager

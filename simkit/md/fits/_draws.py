@@ -86,6 +86,18 @@ def prepared_run(
     return particles, particles.encode(start), Run(tuple(known.tolist()), fixed, int(discard))
 
 
+def check_frames(frames: Atoms) -> None:
+    """Refuse what is not the states of atoms along an axis of frames.
+
+    **Raises:** an `ArgumentError`.
+    """
+    check_kind("frames", frames, Atoms, "the states of atoms", "Make them: `md.Atoms(position, momentum)`.")
+    if frames.position.ndim != 3:
+        raise ArgumentError(
+            f"Argument `frames` must have positions of shape (frames, atoms, d), but theirs are of shape {frames.position.shape}."
+        )
+
+
 def blank_draws(run: Run, particles: Particles, start: Atoms) -> Draws:
     """The frames before anything was drawn."""
     frames = jax.tree.map(lambda x: jnp.broadcast_to(x, (run.frames, *x.shape)), start)

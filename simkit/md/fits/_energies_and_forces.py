@@ -7,7 +7,6 @@ from jax import lax
 from jaxtyping import Array
 
 from ..._doors import check_kind
-from ..._errors import ArgumentError
 from ..._types import Inputs, State, Time
 from ...core import Example, StaticSystem
 from .._particles import Particles
@@ -15,6 +14,7 @@ from ..averages._reweighting import roomy
 from ..potentials._external import HarmonicTrap
 from ..space._atoms import Atoms
 from ..space._space import OpenSpace
+from ._draws import check_frames
 
 
 class EnergiesAndForces(StaticSystem):
@@ -52,12 +52,7 @@ class EnergiesAndForces(StaticSystem):
 
     def __init__(self, particles: Particles, frames: Atoms):
         check_kind("particles", particles, Particles, "particles", "Make them: `md.Particles(potential, space, ...)`.")
-        check_kind("frames", frames, Atoms, "the states of atoms", "Make them: `md.Atoms(position, momentum)`.")
-        if frames.position.ndim != 3:
-            raise ArgumentError(
-                "Argument `frames` must have positions of shape (frames, atoms, d), but theirs are of shape "
-                f"{frames.position.shape}."
-            )
+        check_frames(frames)
         first = jax.tree.map(lambda x: x[0], frames)
         self.particles = roomy(particles.prepared(first), frames)
         self.frames = frames

@@ -14,7 +14,6 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ..._doors import check_kind
-from ..._errors import ArgumentError
 from ..._types import Inputs, State, Time
 from ...core import Example, SampledDensity
 from ...engine import Fixed
@@ -26,7 +25,7 @@ from ..dynamics._langevin import Langevin
 from ..potentials._external import HarmonicTrap
 from ..space._atoms import Atoms
 from ..space._space import OpenSpace
-from ._draws import TOGETHER, Draws, Run, blank_draws, drawn_frames, energies_of, prepared_run
+from ._draws import TOGETHER, Draws, Run, blank_draws, check_frames, drawn_frames, energies_of, prepared_run
 
 
 class RelativeEntropy(SampledDensity):
@@ -98,12 +97,7 @@ class RelativeEntropy(SampledDensity):
         share: float = 0.5,
     ):
         check_kind("particles", particles, Particles, "particles", "Make them: `md.Particles(potential, space, ...)`.")
-        check_kind("frames", frames, Atoms, "the states of atoms", "Make them: `md.Atoms(position, momentum)`.")
-        if frames.position.ndim != 3:
-            raise ArgumentError(
-                "Argument `frames` must have positions of shape (frames, atoms, d), but theirs are of shape "
-                f"{frames.position.shape}."
-            )
+        check_frames(frames)
         first = _at_rest(jax.tree.map(lambda x: x[0], frames))
         begin = first if start is None else start
         particles, self.start, self.run = prepared_run(particles, begin, times, step, discard, share)
