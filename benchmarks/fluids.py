@@ -5,7 +5,7 @@ with other work; ratios above one say that simkit takes less. jax-cfd takes five
 four: its row is by evaluation.
 
 Run all: `python benchmarks/run.py fluids`. Some: `ROWS=256,gradient python benchmarks/run.py fluids`, of 256, 512, 3d, scan,
-gradient, volumes, pressure, compressible and layers.
+gradient, long, volumes, pressure, compressible and layers.
 """
 
 import functools
@@ -13,6 +13,7 @@ import os
 from typing import Any
 
 import _fluids_layers
+import _fluids_long
 import _fluids_volumes
 import _harness
 import jax
@@ -140,7 +141,7 @@ def gradient() -> Rows:
 
 def main() -> Rows:
     jax.config.update("jax_enable_x64", True)
-    wanted = os.environ.get("ROWS", "256,512,3d,scan,gradient,volumes,pressure,compressible,layers").split(",")
+    wanted = os.environ.get("ROWS", "256,512,3d,scan,gradient,long,volumes,pressure,compressible,layers").split(",")
     rows: Rows = {}
     if "256" in wanted:
         found = beside_exponax(256, "float64", 2e-3, 40)
@@ -155,6 +156,7 @@ def main() -> Rows:
     if "gradient" in wanted:
         rows |= gradient()
     for name, benchmark in (
+        ("long", _fluids_long.long_gradient),
         ("volumes", _fluids_volumes.incompressible),
         ("pressure", _fluids_volumes.pressure),
         ("compressible", _fluids_volumes.compressible),

@@ -83,6 +83,7 @@ if TYPE_CHECKING:
     from .core import quantity as quantity
     from .engine import Adaptive as Adaptive
     from .engine import Checkpointed as Checkpointed
+    from .engine import OnDisk as OnDisk
     from .engine import Courant as Courant
     from .engine import Fixed as Fixed
     from .engine import count_compilations as count_compilations
@@ -192,6 +193,7 @@ _LAZY = {
     "quantity": "core",
     "Adaptive": "engine",
     "Checkpointed": "engine",
+    "OnDisk": "engine",
     "Fixed": "engine",
     "Courant": "engine",
     "count_compilations": "engine",

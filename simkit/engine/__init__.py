@@ -17,6 +17,8 @@ from .batching._processes import over_processes as over_processes
 from .stepping._checkpointed import Checkpointed as Checkpointed
 from .stepping._fixed_grid import checkpointed_scan as checkpointed_scan
 from .stepping._fixed_grid import fixed_grid as fixed_grid
+from .stepping._on_disk import GradientChoice as GradientChoice  # internal
+from .stepping._on_disk import OnDisk as OnDisk
 from .stepping._reduce import first_totals as first_totals  # internal
 from .stepping._reduce import next_totals as next_totals  # internal
 from .stepping._room import joined as joined

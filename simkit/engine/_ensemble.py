@@ -50,7 +50,7 @@ from ._simulate import check_served, listed, resolve, solve_options, stiff_inste
 from ._unstable import unstable_members
 from .adaptive._sizes import ACCELERATOR_LANES
 from .kernels._mode import mode
-from .stepping._checkpointed import Checkpointed
+from .stepping._on_disk import GradientChoice, check_disk
 from .stepping._room import with_room
 from .task._arguments import check_direction, check_events, check_reducers, check_times
 from .task._bucket import budgets, cut_members, cut_times, fillable, filled_members, filled_times
@@ -100,7 +100,7 @@ def ensemble(
     step: float | Varying | Fixed | None = None,
     inputs: Inputs = None,
     key: Any = None,
-    gradient: Checkpointed | None = None,
+    gradient: GradientChoice | None = None,
     reduce: Mapping[str, Reducer] | None = None,
     events: Event | Sequence[Event] | Mapping[str, Event] | None = None,
     on_failure: Literal["raise", "mark"] = "mark",
@@ -122,7 +122,7 @@ def ensemble(
     - `devices`: the devices to spread members over; by default all there are, except inside a transformation, where the
         caller is in charge, and where a grid is spread over devices itself. Every device works at its own pace.
     - `key`: for stochastic systems a random key, of which every member gets one of its own, or an array of one key a member.
-    - `gradient`: as in `simulate`; the bound is for all members on a device.
+    - `gradient`: as in `simulate`; the bound is for all members on a device, with `OnDisk` for each of those that step together.
     - `reduce`, `events`: as in `simulate`; results and events get a leading member axis. Every member has its own events.
     - `on_failure`: "mark" a member that fails in its status, or "raise" a `SimulationError`. The others are not affected.
     - `progress`: the time that it takes, on terminals and in notebooks by default, from two seconds on; True to print everywhere,
@@ -168,6 +168,7 @@ def ensemble(
 
     check_served(system, task.events, reduce)
     check_noisy_steps(system, method.step, bool(task.events), bool(reduce))
+    check_disk(gradient, task)
 
     def run(task: Task, again: bool, values: dict[str, Array] = values) -> Trajectory:
         count = jax.tree.leaves(values)[0].shape[0]
@@ -255,7 +256,7 @@ def _compiled(frame: Frame, leaves: list[Any]) -> Trajectory:
     note_trace("ensemble", task.noted() | {"over": values})
     keys, task, step = task.key, task._replace(key=None), task.step
     own = frame.options.solve
-    lanes = own.lanes or _lanes(task, own.memory is not None)
+    lanes = own.lanes or _lanes(task, own.memory is not None or own.disk is not None)
     if isinstance(step, Fixed) and own.memory is not None:  # the members of a turn share it
         own = own._replace(memory=own.memory // min(lanes, jax.tree.leaves(values)[0].shape[0]))
 

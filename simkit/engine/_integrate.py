@@ -266,10 +266,15 @@ def _cuts(system: Any, inputs: Any) -> Array | None:
 def _integrate_fixed(task: Task, options: Options) -> Any:
     terms, jumps = _terms(task), _cuts(task.system, task.inputs)
     grid = functools.partial(
-        fixed_grid, substeps=task.step.substeps, memory=options.memory, even=options.even, linear=options.linear
+        fixed_grid,
+        substeps=task.step.substeps,
+        memory=options.memory,
+        even=options.even,
+        linear=options.linear,
+        disk=options.disk,
     )
     states = None
-    if jumps is None:
+    if jumps is None and options.disk is None:
         states = grid_of_members(grid, terms, task.solver, task.y0, task.times, task.step.substeps)
     if states is None:
         states = grid(terms, task.solver, task.y0, task.times, jumps=jumps)
@@ -316,7 +321,7 @@ def _reduced_trajectory(task: Task, options: Options) -> Trajectory:
                 )
                 counts = went.steps, jnp.zeros_like(went.steps)
                 return Solved(went.states, went.status, counts, went.sides, went.end, went.events)
-            states = fixed_grid(terms, task.solver, state, points, substeps, inside, memory=memory)
+            states = fixed_grid(terms, task.solver, state, points, substeps, inside, memory=memory, disk=options.disk)
             return Solved(states, jnp.asarray(int(Status.OK)), (jnp.asarray(0), jnp.asarray(0)), length)
 
         sides = None if grid is None else grid.begin(times[0], state)

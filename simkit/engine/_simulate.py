@@ -79,6 +79,7 @@ from .delayed._checks import check_method, review_lags
 from .jumps._trajectory import check_jump_task, explain_jumps, refuse_events, review_jumps
 from .kernels._mode import mode
 from .stepping._checkpointed import Checkpointed
+from .stepping._on_disk import GradientChoice, OnDisk, check_disk
 from .stepping._room import with_room
 from .task._arguments import check_direction, check_events, check_reducers, check_times, is_backward
 from .task._bucket import cut_times, fillable, filled_times
@@ -101,7 +102,7 @@ def simulate(
     step: float | Varying | Fixed | None = None,
     inputs: Inputs = None,
     key: PRNGKeyArray | None = None,
-    gradient: Checkpointed | None = None,
+    gradient: GradientChoice | None = None,
     reduce: Mapping[str, Reducer] | None = None,
     events: Event | Sequence[Event] | Mapping[str, Event] | None = None,
     on_failure: Literal["raise", "mark"] = "raise",
@@ -122,7 +123,7 @@ def simulate(
     - `key`: a random key, needed by stochastic systems and by particles whose thermostat draws noise.
     - `gradient`: how much reverse mode may remember, `Checkpointed(memory="2 GiB")`; by default some square root of the
         number of fixed steps, at most 1 GiB a member, and 64 MiB a group of members of adaptive ones. What does not fit is
-        solved again. All derivatives, forward and reverse and of any order, are available whatever is said here.
+        solved again. `OnDisk(folder)` writes states of fixed steps to files. All derivatives, forward and reverse and of any order, are available whatever is said here.
     - `reduce`: name -> reducer, such as `{"mean": simkit.reducers.Mean()}`: what becomes of the states at `times` while the
         solve goes on. The trajectory then holds the first and the last of them and, in `reduced`, the results, so that memory
         does not grow with the number of save times.
@@ -165,6 +166,7 @@ def simulate(
     task = Task(system, y0, inputs, when, solver, step, key, *checked)
     check_served(system, task.events, reduce)
     check_noisy_steps(system, step, bool(task.events), bool(reduce))
+    check_disk(gradient, task)
     _review(task._replace(times=known))
     even = isinstance(solver, AbstractSplitStepper) and isinstance(step, Fixed) and _even(known)
     options = solve_options(None, gradient)._replace(even=even, similar=open_and_similar(step, y0), backward=backward)
@@ -321,10 +323,12 @@ def solve_options(lanes: int | None, gradient: Any) -> Options:
         raise ArgumentError(f"Argument `lanes` must be an integer of at least 1, but it is {lanes!r}.")
     if gradient is None:
         return Options(lanes)
+    if isinstance(gradient, OnDisk):
+        return Options(lanes, disk=gradient)
     if not isinstance(gradient, Checkpointed):
         raise ArgumentError(
-            f'Argument `gradient` must be a memory bound such as `Checkpointed(memory="2 GiB")`, but it is {gradient!r}. Forward '
-            "and reverse mode need no choice: both work."
+            f'Argument `gradient` must be a memory bound such as `Checkpointed(memory="2 GiB")`, or `OnDisk("folder")`, but it is '
+            f"{gradient!r}. Forward and reverse mode need no choice: both work."
         )
     return Options(lanes, int(gradient.memory))
 

@@ -35,6 +35,7 @@ from ._named import SOLVERS as SOLVERS  # internal
 from ._named import SolverLike as SolverLike  # internal
 from ._named import as_solver as as_solver  # internal
 from ._particle_stepper import ParticleStepper as ParticleStepper  # internal
+from ._reversible import Reversible as Reversible
 from ._rosenbrock import Rodas5P as Rodas5P
 from ._rosenbrock import jacobian_structure as jacobian_structure  # internal
 from ._split import AbstractSplitStepper as AbstractSplitStepper  # internal

@@ -10,7 +10,7 @@ from jax.sharding import AxisType, PartitionSpec
 from simkit import ArgumentError, Fixed, simulate
 from simkit.core import SystemTerm
 from simkit.engine import fixed_grid
-from simkit.engine.stepping._checkpointed import Checkpointed, _parse, choose_segments, segment_schemes
+from simkit.engine.stepping._checkpointed import Checkpointed, parse_memory, choose_segments, segment_schemes
 from simkit.engine.stepping._fixed_grid import checkpointed_scan
 from simkit.odes import LotkaVolterra, Pendulum, from_function
 from simkit.solvers import Tsit5, VelocityVerlet
@@ -209,4 +209,4 @@ def test_amounts_that_are_none(given):
 @pytest.mark.parametrize("given", [1.5, None])
 def test_amounts_of_another_type(given):
     with pytest.raises(ArgumentError, match="whole number of bytes or text"):
-        _parse(given)  # the checks of types that the tests switch on would stop the class itself
+        parse_memory(given)  # the checks of types that the tests switch on would stop the class itself

@@ -48,13 +48,13 @@ class Checkpointed:
     memory: int | str
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "memory", _parse(self.memory))
+        object.__setattr__(self, "memory", parse_memory(self.memory))
 
     def __repr__(self) -> str:
         return f"Checkpointed(memory={format_bytes(int(self.memory))!r})"
 
 
-def _parse(memory: object) -> int:
+def parse_memory(memory: object) -> int:
     remedy = 'such as `Checkpointed(memory="2 GiB")` or `Checkpointed(memory=500_000_000)`.'
     if isinstance(memory, str):
         match = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([A-Za-z]+)\s*", memory)

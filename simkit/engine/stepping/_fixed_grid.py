@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.typing import DTypeLike
@@ -13,8 +14,10 @@ from jaxtyping import Array, Float, PyTree
 
 from ..._types import State, Time
 from ...core import BrownianPath, ConstrainedSystem, DiscreteSystem, by_member, just_after, just_before, own
-from ...solvers import AbstractExplicitRungeKutta, AbstractSplitStepper, DiscreteStepper, consistent
+from ...solvers import AbstractExplicitRungeKutta, AbstractSplitStepper, DiscreteStepper, Reversible, consistent
 from ._checkpointed import Record, choose_record, whole_fits
+from ._long_scan import long_scan, reversed_loop
+from ._on_disk import OnDisk, disk_loop, segment_length
 
 
 def fixed_grid(
@@ -28,6 +31,7 @@ def fixed_grid(
     memory: int | None = None,
     even: bool = False,
     linear: bool = False,
+    disk: OnDisk | None = None,
 ) -> State:
     """The states at `times`: `substeps` equal steps of a stepper between consecutive times or jumps.
 
@@ -39,6 +43,8 @@ def fixed_grid(
 
     With `linear` the derivatives are asked for many times at the same place: where it fits into the bound of memory, all that they
     need is kept, and a tangent or an adjoint costs no more than the operations on tangents.
+
+    With `disk` the states at the ends of segments are in files. Reversible steps keep none unless `memory` is given.
     """
     points = times
     if jumps is not None:
@@ -70,11 +76,27 @@ def fixed_grid(
 
     windows = points.shape[0] - 1
     stages = solver.evaluations * size_of(state) if split else 0
-    record = choose_record(windows, substeps, size_of((state, kept)), size_of(state), memory, stages)
+    undone = isinstance(solver, Reversible) and memory is None and disk is None
+    segment = None
+    if disk is not None:
+        segment, staged = segment_length(disk, substeps, size_of((state, kept)), size_of(state), stages)
+        record = Record((), staged)
+    else:
+        record = choose_record(windows, substeps, size_of((state, kept)), size_of(state), memory, stages)
     if whole:
         record = Record((), whole=True)
     if record.stages:
         terms = dataclasses.replace(terms, late=True)
+
+    def stepped(given: PyTree, carry: PyTree, i: Any) -> Any:
+        terms, solver, factors, start, end, h = given
+        y, kept = carry
+        t, until = place(start, end, h, i)
+        if isinstance(terms.path, BrownianPath):
+            terms = dataclasses.replace(terms, path=terms.path.at(start, i))
+        return by_member(step, terms, solver, factors, y, kept, t, until, h)
+
+    counted = lambda given, carry, i: stepped(given, carry, i.astype(times.dtype))
 
     def window(carry: tuple[State, Any], ends: tuple[Any, Any]) -> tuple[tuple[State, Any], State]:
         state, kept = carry
@@ -85,18 +107,18 @@ def fixed_grid(
 
         factors = weigh(h) if whole and split and not even else weights
 
-        def one(carry: PyTree, i: Any) -> Any:
-            y, kept = carry
-            t = start + i * h
-            until = jnp.minimum(t + h, end)  # rounding must not carry a stage past a jump
-            here = terms
-            if isinstance(terms.path, BrownianPath):
-                here = dataclasses.replace(terms, path=terms.path.at(start, i))
-            return by_member(step, here, solver, factors, y, kept, t, until, h)
-
+        given = terms, solver, factors, start, end, h
         if jumps is not None and not anew:  # what the solver keeps from its last step is of before the jump
             kept = jax.checkpoint(functools.partial(by_member, first))(terms, state, start)
-        state, kept = checkpointed_scan(one, (state, kept), substeps, times.dtype, record)
+        if undone:
+            loop = reversed_loop(counted, _undo, substeps)
+            state, kept = long_scan(loop, given, (state, kept))
+        elif disk is not None and segment is not None:
+            loop = disk_loop(disk, functools.partial(_segment, counted, record), substeps, segment)
+            state, kept = long_scan(loop, given, (state, kept))
+        else:
+            one = lambda carry, i: stepped(given, carry, i)
+            state, kept = checkpointed_scan(one, (state, kept), substeps, times.dtype, record)
         if (
             isinstance(solver, DiscreteStepper) and solver.ragged
         ):  # of traced times nobody knows whether the steps suffice
@@ -109,6 +131,44 @@ def fixed_grid(
         return states
     rows = jnp.searchsorted(points, times)
     return jax.tree.map(lambda leaf: leaf[rows], states)
+
+
+def place(start: Array, end: Array, h: Array, i: Any) -> tuple[Any, Any]:
+    """Begin and end of step i of a window."""
+    t = start + i * h
+    return t, jnp.minimum(t + h, end)  # rounding must not carry a stage past a jump
+
+
+def _undo(given: PyTree, after: PyTree, i: Array, cotangents: PyTree) -> Any:
+    """The carry before a reversible step, and the transpose of the step's derivative by what is given and by that carry."""
+    solver = given[1]
+    moving, fixed = eqx.partition(given, eqx.is_inexact_array)
+    (y1, z1), (by_y1, by_z1) = after, cotangents
+
+    def increment(back: bool, moving: PyTree, y: State) -> Any:
+        terms, solver, _, start, end, h = eqx.combine(moving, fixed)
+        t, until = place(start, end, h, i.astype(h.dtype))
+        if back:
+            return by_member(lambda *known: solver.increment(*known), terms, until, t, -h, y)
+        return by_member(lambda *known: solver.increment(*known), terms, t, until, h, y)
+
+    down, pull = jax.vjp(functools.partial(increment, True), moving, y1)
+    z = jax.tree.map(jnp.add, z1, down)
+    by_down, more = pull(jax.tree.map(jnp.negative, by_z1))
+    by_y1 = jax.tree.map(jnp.add, by_y1, more)
+    up, pull = jax.vjp(functools.partial(increment, False), moving, z)
+    y = solver.unmixed(y1, z, up)
+    by_up, more = pull(by_y1)
+    _, mix = jax.vjp(solver.mixed, y, z, up)
+    by_y, by_z, _ = mix(by_y1)
+    by_z = jax.tree.map(lambda *parts: sum(parts), by_z1, by_z, more)
+    return (y, z), jax.tree.map(jnp.add, by_down, by_up), (by_y, by_z)
+
+
+def _segment(body: Callable[..., Any], record: Record, given: PyTree, state: PyTree, size: int) -> Any:
+    """The carry and the number after a segment of steps, of which reverse mode keeps the carries between them."""
+    again = jax.checkpoint(lambda state, _: ((body(given, *state), state[1] + 1), None), policy=policy_of(record))
+    return _nested(again, state, size, ())
 
 
 def length_of(system: Any, start: Array, end: Array, substeps: int) -> Array:
@@ -134,9 +194,13 @@ def checkpointed_scan(
         return (body(carry, i.astype(dtype)), i + 1), None
 
     found = record if isinstance(record, Record) else Record(record)
-    policy = jax.checkpoint_policies.save_only_these_names(AbstractSplitStepper.kept) if found.stages else None
-    again = counted if found.whole else jax.checkpoint(counted, policy=policy)
+    again = counted if found.whole else jax.checkpoint(counted, policy=policy_of(found))
     return _nested(again, (carry, jnp.zeros((), jnp.int32)), length, found.segments)[0]
+
+
+def policy_of(record: Record) -> Any:
+    """What reverse mode keeps of each step beside its carry: the slopes of its stages, where the record keeps those."""
+    return jax.checkpoint_policies.save_only_these_names(AbstractSplitStepper.kept) if record.stages else None
 
 
 def _nested(step: Callable[..., Any], state: PyTree, length: int, counts: tuple[int, ...]) -> Any:

@@ -10,13 +10,14 @@ from jaxtyping import PRNGKeyArray, PyTree
 from ..._types import Inputs, State
 from ...core import NamedEvents, System, mirrored_events, mirrored_inputs, mirrored_system
 from ...reducers import Reducer
+from ..stepping._on_disk import OnDisk
 
 
 class Options(NamedTuple):
     """Options of the loops that a user may fix: lanes of an ensemble, and bytes of the record of reverse mode. Also known facts:
     whether a run without capacity for its neighbours is repeated and may stop there, whether all times are equally spaced, whether
-    all starts are of similar size, whether times decrease, the room for events, 0 for what these ask for, and whether the
-    linearisation is applied many times, so that nothing of it should be computed again."""
+    all starts are of similar size, whether times decrease, the room for events, 0 for what these ask for, whether the
+    linearisation is applied many times, so that nothing of it should be computed again, and a record of reverse mode in files."""
 
     lanes: int | None = None
     memory: int | None = None
@@ -26,6 +27,7 @@ class Options(NamedTuple):
     backward: bool = False
     room: int = 0
     linear: bool = False
+    disk: OnDisk | None = None
 
 
 class Task(NamedTuple):

@@ -1,0 +1,133 @@
+"""Gradients through many steps: reversible steps, and records on disk."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import simkit
+from simkit.solvers import RK4, Dopri8, Heun, Reversible, Rodas5P, Tsit5
+
+SYSTEM, Y0, _, _ = simkit.odes.LotkaVolterra.example()
+TIMES = np.linspace(0.0, 10.0, 3)
+
+
+def total(arguments, *, gradient=None, solver=None, step=0.1, times=TIMES, inputs=None):
+    system, y0 = arguments
+    run = simkit.simulate(
+        system, y0, times, solver=solver, step=step, gradient=gradient, inputs=inputs, on_failure="mark"
+    )
+    return run.ys.hare.sum()
+
+
+def difference(a, b):
+    pairs = zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
+    return max(float(jnp.max(jnp.abs(x - y) / jnp.abs(y))) for x, y in pairs)
+
+
+@pytest.mark.parametrize("inner", [Heun(), RK4(), Tsit5(), Dopri8()], ids=lambda s: type(s).__name__)
+def test_order_of_reversible_steps_is_that_of_the_method(inner):
+    substeps = (64, 128, 256) if inner.order == 2 else (16, 32, 64) if inner.order < 8 else (8, 12, 16)
+    solver = Reversible(inner, coupling=0.99)
+    order = simkit.testing.order_of_convergence(solver, SYSTEM, Y0, [0.0, 5.0], substeps=substeps)
+    # At least the order; reversible steps of a method of even order gain part of the next one on such spans.
+    assert inner.order - 0.3 < order < inner.order + 1.2
+
+
+@pytest.mark.parametrize("precision", ["float64", "float32"])
+def test_reversible_gradient_is_that_of_the_steps_taken(precision):
+    arguments = simkit.cast((SYSTEM, Y0), precision)
+    solver = Reversible(RK4())
+    found = jax.grad(total)(arguments, solver=solver)
+    kept = jax.grad(lambda x: total(x, solver=solver, gradient=simkit.Checkpointed("1 GiB")))(arguments)
+    # Rounding grows over the 50 steps of a window by 0.999^-50 and the system's own contraction, some 10^2.
+    assert difference(found, kept) < 1e4 * float(np.finfo(precision).eps)
+
+
+def test_reversible_memory_does_not_grow_with_the_number_of_steps():
+    def held(step):
+        run = lambda x: total(x, solver=Reversible(), step=step, times=np.array([0.0, 10.0]))
+        return jax.jit(jax.grad(run)).lower((SYSTEM, Y0)).compile().memory_analysis().temp_size_in_bytes
+
+    assert held(1e-4) == held(1e-2)
+
+
+def test_reversible_steps_under_transformations():
+    of = lambda hare: total((SYSTEM, simkit.odes.LotkaVolterra.State(hare, Y0.lynx)), solver=Reversible(RK4()))
+    hares = jnp.array([20.0, 30.0])
+    single = [jax.grad(of)(hare) for hare in hares]
+    np.testing.assert_allclose(jax.vmap(jax.grad(of))(hares), single, rtol=1e-12)
+    np.testing.assert_allclose(jax.vmap(jax.jacfwd(of))(hares), single, rtol=1e-9)  # reconstruction's rounding
+    second = jax.jacfwd(jax.grad(of))(hares[0])
+    step = 1e-4 * hares[0]  # a central difference of gradients, of error step^2
+    rough = (jax.grad(of)(hares[0] + step) - jax.grad(of)(hares[0] - step)) / (2 * step)
+    np.testing.assert_allclose(second, rough, rtol=1e-6)
+
+
+def test_what_cannot_be_reconstructed_is_nan():
+    decay = simkit.from_equations({"d y": "-rate * y"}, parameters={"rate": 50.0})
+    y0 = {"y": jnp.asarray(1.0)}
+    of = lambda y0, times: simkit.simulate(decay, y0, times, solver=Reversible(), step=0.01).final()["y"]
+    assert np.isnan(jax.grad(of)(y0, np.array([0.0, 1.0]))["y"])  # e^-50 is below the rounding
+    saved = np.linspace(0.0, 1.0, 21)  # of e^-2.5 between save times all digits but one are found again
+    np.testing.assert_allclose(jax.grad(of)(y0, saved)["y"], of(y0, saved), rtol=1e-8)  # linear in the start
+
+
+def test_reversible_refuses_what_has_no_inverse():
+    with pytest.raises(simkit.ArgumentError, match="explicit Runge-Kutta"):
+        Reversible(Rodas5P())
+    with pytest.raises(simkit.ArgumentError, match="coupling"):
+        Reversible(coupling=0.0)
+    with pytest.raises(simkit.ArgumentError, match="no error estimate"):
+        simkit.simulate(SYSTEM, Y0, TIMES, solver=Reversible(), step=simkit.Adaptive())
+    noisy, start, times, _ = simkit.odes.OrnsteinUhlenbeck.example()
+    with pytest.raises(simkit.ArgumentError, match="noise"):
+        simkit.simulate(noisy, start, times, solver=Reversible(), step=0.1, key=jax.random.key(0))
+
+
+def test_record_on_disk_is_the_recursive_gradient_to_the_bit(tmp_path):
+    # 100 steps in ten segments of ten: 40 working states of 16 bytes and ten carries of 16 + 4, once kept and once on disk.
+    times = np.array([0.0, 10.0])
+    kept = jax.jit(jax.value_and_grad(lambda x: total(x, times=times, gradient=simkit.Checkpointed("1040 B"))))
+    disk = jax.jit(jax.value_and_grad(lambda x: total(x, times=times, gradient=simkit.OnDisk(tmp_path, "840 B"))))
+    for a, b in zip(jax.tree.leaves(disk((SYSTEM, Y0))), jax.tree.leaves(kept((SYSTEM, Y0))), strict=True):
+        assert np.array_equal(a, b)
+    (own,) = tmp_path.iterdir()
+    assert not list(own.iterdir())  # read and removed
+
+
+def test_records_of_members_and_of_ragged_segments(tmp_path):
+    record = simkit.OnDisk(tmp_path, memory="800 B")  # eight steps a segment, 50 in a window
+    of = lambda hare, gradient: total((SYSTEM, simkit.odes.LotkaVolterra.State(hare, Y0.lynx)), gradient=gradient)
+    hares = jnp.array([20.0, 30.0, 40.0])
+    found = jax.vmap(jax.grad(of), (0, None))(hares, record)
+    np.testing.assert_allclose(found, jax.vmap(jax.grad(of), (0, None))(hares, None), rtol=1e-12)
+    over = lambda hares, gradient: simkit.ensemble(
+        SYSTEM, Y0, TIMES, over={"y0.hare": hares}, step=0.1, gradient=gradient
+    ).ys.hare.sum()
+    np.testing.assert_allclose(jax.grad(over)(hares, record), found, rtol=1e-12)
+
+
+def test_record_on_disk_read_twice(tmp_path):
+    pull = jax.vjp(lambda x: total(x, gradient=simkit.OnDisk(tmp_path, "800 B", keep=True)), (SYSTEM, Y0))[1]
+    np.testing.assert_array_equal(pull(jnp.ones(()))[0][1].hare, pull(jnp.ones(()))[0][1].hare)
+    pull = jax.vjp(lambda x: total(x, gradient=simkit.OnDisk(tmp_path, "800 B")), (SYSTEM, Y0))[1]
+    pull(jnp.ones(()))
+    with pytest.raises(Exception, match="keep=True"):
+        jax.block_until_ready(pull(jnp.ones(())))
+
+
+def test_on_disk_refuses(tmp_path):
+    record = simkit.OnDisk(tmp_path)
+    with pytest.raises(simkit.ArgumentError, match="adaptive"):
+        simkit.simulate(SYSTEM, Y0, TIMES, gradient=record)
+    with pytest.raises(simkit.ArgumentError, match="events"):
+        event = simkit.Event(at=[1.0], change=lambda t, y, inputs: y)
+        simkit.simulate(SYSTEM, Y0, TIMES, step=0.1, gradient=record, events=event)
+    with pytest.raises(simkit.ArgumentError, match="at least 660 B"):
+        jax.grad(total)((SYSTEM, Y0), gradient=simkit.OnDisk(tmp_path, memory="600 B"))
+    with pytest.raises(simkit.ArgumentError, match="no derivative"):
+        jax.hessian(lambda h: total((SYSTEM, simkit.odes.LotkaVolterra.State(h, Y0.lynx)), gradient=record))(Y0.hare)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(simkit.ArgumentError, match="cannot"):
+        jax.grad(total)((SYSTEM, Y0), gradient=simkit.OnDisk(tmp_path / "file"))
