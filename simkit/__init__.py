@@ -86,6 +86,7 @@ if TYPE_CHECKING:
     from .engine import OnDisk as OnDisk
     from .engine import Courant as Courant
     from .engine import Fixed as Fixed
+    from .engine import OnDisk as OnDisk
     from .engine import count_compilations as count_compilations
     from .engine import ensemble as ensemble
     from .engine import simulate as simulate
@@ -146,6 +147,7 @@ if TYPE_CHECKING:
     from .problem import from_simulator as from_simulator
     from .problem import refresh as refresh
     from .recordings import record as record
+    from .shadowing import shadow as shadow
     from .study import Study as Study
     from .study import load_study as load_study
     from .sweeps import Sweep as Sweep
@@ -283,6 +285,7 @@ _LAZY = {
     "Successes": "problem",
     "from_simulator": "problem",
     "record": "recordings",
+    "shadow": "shadowing",
     "Sweep": "sweeps",
     "sweep": "sweeps",
     "train": "training",

@@ -60,7 +60,7 @@ class Reversible(Stepper):
     ```
     """
 
-    inner: AbstractExplicitRungeKutta = eqx.field(default_factory=Tsit5)
+    inner: Stepper = eqx.field(default_factory=Tsit5)
     coupling: float = eqx.field(static=True, default=0.999)
 
     family: ClassVar[type[System]] = System

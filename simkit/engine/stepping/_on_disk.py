@@ -246,6 +246,7 @@ def check_disk(gradient: Any, task: Any) -> None:
         reason = f"`{type(task.system).__name__}` has a loop of its own. Take `Checkpointed(memory)`"
     if reason:
         raise ArgumentError(f"Argument `gradient` must not be `OnDisk` here: {reason}.")
+    files_of(gradient)
 
 
 GradientChoice = Checkpointed | OnDisk
