@@ -49,7 +49,7 @@ def segments_of(traced: Traced, values: Array, state: Array, begin: Array, weigh
     def across(tangents: Array, slope: Array) -> tuple[Array, Array]:
         """Tangents perpendicular to the slope, and the time by which they are ahead."""
         ahead = tangents @ slope / (slope @ slope)
-        return tangents - ahead[..., None] * slope, ahead
+        return tangents - ahead[:, None] * slope[None], ahead
 
     def pushed(state: Array, moves: Array, by: Array) -> tuple[Array, Array]:
         one = lambda move, by: jax.jvp(traced.rows, (values, state), (by, move))
