@@ -13,3 +13,5 @@ from ._trust import GradientTrust as GradientTrust  # internal
 from ._trust import Growth as Growth  # internal
 from ._trust import check_gradient as check_gradient
 from ._trust import perturbation_growth as perturbation_growth
+from ._trust_line import TrustLine as TrustLine  # internal
+from ._trust_line import trust_line as trust_line
