@@ -83,7 +83,6 @@ if TYPE_CHECKING:
     from .core import quantity as quantity
     from .engine import Adaptive as Adaptive
     from .engine import Checkpointed as Checkpointed
-    from .engine import OnDisk as OnDisk
     from .engine import Courant as Courant
     from .engine import Fixed as Fixed
     from .engine import OnDisk as OnDisk

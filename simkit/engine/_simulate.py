@@ -123,7 +123,8 @@ def simulate(
     - `key`: a random key, needed by stochastic systems and by particles whose thermostat draws noise.
     - `gradient`: how much reverse mode may remember, `Checkpointed(memory="2 GiB")`; by default some square root of the
         number of fixed steps, at most 1 GiB a member, and 64 MiB a group of members of adaptive ones. What does not fit is
-        solved again. `OnDisk(folder)` writes states of fixed steps to files. All derivatives, forward and reverse and of any order, are available whatever is said here.
+        solved again. `OnDisk(folder)` writes states of fixed steps to files. All derivatives, forward and reverse and of
+        any order, are available whatever is said here.
     - `reduce`: name -> reducer, such as `{"mean": simkit.reducers.Mean()}`: what becomes of the states at `times` while the
         solve goes on. The trajectory then holds the first and the last of them and, in `reduced`, the results, so that memory
         does not grow with the number of save times.

@@ -23,10 +23,12 @@ from ._segments import Segments, Traced, segments_of, slopes_of_average
 class Shadowed(eqx.Module):
     """Result of `shadow`; it prints itself.
 
-    - `names`: the paths of the parameters; `value`, `error`: the derivative of the average by each and its standard error, from the scatter
+    - `names`: the paths of the parameters; `value`, `error`: the derivative of the average by each and its standard error,
+        from the scatter
         of independent runs.
     - `average`, `average_error`: the average itself. `runs`: shape `(runs, parameters)`, the derivative from each run.
-    - `exponents`: the largest Lyapunov exponents, without that of a displacement along the trajectory, per unit of time, one for each
+    - `exponents`: the largest Lyapunov exponents, without that of a displacement along the trajectory, per unit of time,
+        one for each
         homogeneous tangent, and `exponent_errors`.
     """
 
@@ -52,19 +54,21 @@ class Shadowed(eqx.Module):
 
     @property
     def enough(self) -> bool:
-        """Tell whether all growing tangents were followed: the slowest one that was followed shrinks, by more than its error, or there are no others."""
+        """Tell whether all growing tangents were followed: the slowest of them shrinks by more than two errors, or there are no others."""
         return self.complete or bool(self.exponents[-1] < -2 * self.exponent_errors[-1])
 
     def __repr__(self) -> str:
-        lines = [f"Derivative of an average by shadowing, {len(self.runs)} runs: {'trusted' if self.enough else 'NOT trusted'}"]
+        lines = [
+            f"Derivative of an average by shadowing, {len(self.runs)} runs: {'trusted' if self.enough else 'NOT trusted'}"
+        ]
         lines.append(f"  average: {self.average:.6g} +- {self.average_error:.2g}")
         lines += [f"  by {n}: {v:.5g} +- {e:.2g}" for n, v, e in zip(self.names, self.value, self.error, strict=True)]
         exponents = ", ".join(f"{x:.3g}" for x in self.exponents)
         lines.append(f"  Lyapunov exponents of {self.modes} modes: {exponents}; {self.unstable} grow")
         if not self.enough:
             lines.append(
-                f"  Remedy: a mode that is not followed may grow as well. Take more: `modes={2 * self.modes}`, or longer runs where the last "
-                f"exponent, {self.exponents[-1]:.2g} +- {self.exponent_errors[-1]:.1g}, is not told from zero."
+                f"  Remedy: a mode that is not followed may grow as well. Take more: `modes={2 * self.modes}`, or longer "
+                f"runs where the last exponent, {self.exponents[-1]:.2g} +- {self.exponent_errors[-1]:.1g}, is not told from zero."
             )
         return "\n".join(lines)
 
@@ -88,40 +92,50 @@ def shadow(
 
     $$\frac{d}{ds} \lim_{T \to \infty} \frac{1}{T} \int_0^T J(u(t; s), s) \, dt$$
 
-    The derivative of a run grows exponentially and says nothing about its average. Near a trajectory of one parameter there runs another one
-    of the changed parameter, its shadow, which starts elsewhere and stays near. Its displacement is an inhomogeneous tangent $v^*$ plus a
-    combination of M homogeneous ones, $v = v^* + W a$, whose part perpendicular to the trajectory's slope f is least. In each of K segments the tangents start
+    The derivative of a run grows exponentially and says nothing about its average. Near a trajectory of one parameter there
+    runs another one
+    of the changed parameter, its shadow, which starts elsewhere and stays near. Its displacement is an inhomogeneous
+    tangent $v^*$ plus a
+    combination of M homogeneous ones, $v = v^* + W a$, whose part perpendicular to the trajectory's slope f is least. In
+    each of K segments the tangents start
     anew (orthogonal, and perpendicular to f), so that they stay of moderate size:
 
     $$\min_a \sum_i \int |v_i^\perp|^2 dt, \quad a_{i+1} = R_i a_i + b_i, \qquad
     \frac{d \bar J}{d s} = \frac{1}{T} \sum_i \left[ \int_i \left( \partial_u J \, v_i + \partial_s J \right) dt
     + \xi_i (\bar J - J) \Big|_{t_{i+1}} \right], \quad \xi = \frac{v \cdot f}{f \cdot f}$$
 
-    Only products of the simulation's derivative with tangents are taken, M + P of them, M the number of modes and P that of parameters: no matrix of the
+    Only products of the simulation's derivative with tangents are taken, M + P of them, M the number of modes and P that of
+    parameters: no matrix of the
     size of the state, and any system and solver that `simulate` serves.
 
     **Arguments:**
 
     - `system`: a system without noise whose right side does not depend on time.
     - `y0`: where to start; a first part of the run, `settle` long, is left out.
-    - `times`: shape `(times,)`, equally spaced; one run, of which the average is taken by the trapezoidal rule. Good values: 20 to 100
+    - `times`: shape `(times,)`, equally spaced; one run, of which the average is taken by the trapezoidal rule. Good
+        values: 20 to 100
         times of decorrelation, with a spacing that resolves the quantity.
     - `quantity`: `quantity(system, y)`, the number that is averaged, of a state as users see it.
     - `by`: paths of the parameters, such as `["rayleigh"]`; an array's elements are named `forcing.3`.
     - `modes`: how many homogeneous tangents to follow, at least as many as grow; by default 2, 4, 8, ... until the last shrinks.
-    - `segments`: how many segments a run has; it must divide the number of intervals. Tangents should grow by a factor of 10 or so in each.
+    - `segments`: how many segments a run has; it must divide the number of intervals. Tangents should grow by a factor of
+        10 or so in each.
     - `runs`: how many runs, one after the other along one trajectory; their scatter is the error. At least 4.
     - `settle`: how long the start is left out, by default as long as one run.
     - `solver`, `step`: as in `simulate`. `key`: for the first tangents, by default `jax.random.key(0)`.
 
-    **Returns:** a `Shadowed`: value, error, and the Lyapunov exponents that tell whether the modes suffice. Where `enough` is False the value is not to be used. The
-    error is that of sampling: of systems whose response is not smooth (not uniformly hyperbolic) shadowing has a bias that no run shows, and an end effect
+    **Returns:** a `Shadowed`: value, error, and the Lyapunov exponents that tell whether the modes suffice. Where `enough`
+    is False the value is not to be used. The
+    error is that of sampling: of systems whose response is not smooth (not uniformly hyperbolic) shadowing has a bias that
+    no run shows, and an end effect
     that falls with the length of a run; compare two lengths.
 
-    **Raises:** an `ArgumentError` for times, modes or segments that do not fit, an `UnknownNameError` for a path that names nothing, a
+    **Raises:** an `ArgumentError` for times, modes or segments that do not fit, an `UnknownNameError` for a path that names
+    nothing, a
     `SimulationError` where a run fails.
 
-    **Reference:** Ni and Wang (2017), Sensitivity analysis on chaotic dynamical systems by non-intrusive least squares shadowing, Journal of Computational
+    **Reference:** Ni and Wang (2017), Sensitivity analysis on chaotic dynamical systems by non-intrusive least squares
+    shadowing, Journal of Computational
     Physics 347:56, doi:10.1016/j.jcp.2017.06.033; Wang, Hu and Blonigan (2014), doi:10.1016/j.jcp.2014.03.002.
 
     ```python
@@ -147,7 +161,9 @@ def shadow(
         raise ArgumentError(f"Argument `y0` must hold real numbers for `shadow`, but its type is {flat.dtype}.")
     span, most = float(times[-1] - times[0]), flat.size - 1
     if modes is not None and not 1 <= modes <= most:
-        raise ArgumentError(f"Argument `modes` must be from 1 to {most}, one less than the state has numbers, but it is {modes!r}.")
+        raise ArgumentError(
+            f"Argument `modes` must be from 1 to {most}, one less than the state has numbers, but it is {modes!r}."
+        )
     method = resolve(system, y0, times, solver=solver, step=step)
     spacing = float(times[1] - times[0])
     pace = spacing / method.step.substeps if isinstance(method.step, Fixed) else step
@@ -159,8 +175,10 @@ def shadow(
     count = min(2, most) if modes is None else modes
     while True:
         begin = jnp.asarray(random.standard_normal((count, flat.size)), flat.dtype)
-        run = jax.jit(jax.vmap(lambda state: segments_of(traced, values, state, begin, weights, segments)))
-        found = _result(tuple(by), run(starts), span, count == most)
+        run = jax.jit(
+            jax.vmap(lambda state, begin: segments_of(traced, values, state, begin, weights, segments), (0, None))
+        )
+        found = _result(tuple(by), run(starts, begin), span, count == most)
         if modes is not None or found.enough:
             return found
         count = min(2 * count, most)

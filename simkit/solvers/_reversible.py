@@ -25,10 +25,14 @@ class Reversible(Stepper):
 
     $$y_{n+1} = \lambda y_n + (1 - \lambda) z_n + \Psi_h(t_n, z_n), \qquad z_{n+1} = z_n - \Psi_{-h}(t_{n+1}, y_{n+1})$$
 
-    These are of the order of `inner`, cost twice its evaluations, and are solved for $z_n$ and then $y_n$ without an equation. Reverse mode
-    therefore starts from the end of each window between two save times and reconstructs the states before it: what it holds does not grow with the
-    number of steps between save times. The gradient is that of the steps taken, as by `gradient=Checkpointed(...)` with this solver, to
-    a rounding error that grows over a window by $\lambda^{-n}$ in n steps, and by what the system itself contracts. Where the start that
+    These are of the order of `inner`, cost twice its evaluations, and are solved for $z_n$ and then $y_n$ without an
+    equation. Reverse mode
+    therefore starts from the end of each window between two save times and reconstructs the states before it: what it holds
+    does not grow with the
+    number of steps between save times. The gradient is that of the steps taken, as by `gradient=Checkpointed(...)` with
+    this solver, to
+    a rounding error that grows over a window by $\lambda^{-n}$ in n steps, and by what the system itself contracts. Where
+    the start that
     is reconstructed differs from the true one by more than the square root of the float type's rounding, relative to its
     largest number, the gradient is NaN: save more often, which starts the reconstruction anew, or take
     `gradient=Checkpointed(...)` or `OnDisk(...)`.
@@ -46,7 +50,8 @@ class Reversible(Stepper):
     **Raises:** an `ArgumentError` where `inner` is not explicit (an implicit or exponential step has no inverse of
     bounded size where the system is stiff) or the coupling lies outside.
 
-    **Reference:** McCallum and Foster (2024), Efficient, accurate and stable gradients for neural ODEs, arXiv:2410.11648, equation 4
+    **Reference:** McCallum and Foster (2024), Efficient, accurate and stable gradients for neural ODEs, arXiv:2410.11648,
+    equation 4
     and algorithm 2.
 
     ```python
@@ -94,8 +99,9 @@ class Reversible(Stepper):
 
     def increment(self, term: SystemTerm, t0: Time, t1: Time, h: Time, y: State) -> Any:
         """The increment of one step of the explicit method from t0 to t1, of length h, which may be negative."""
-        found = self.inner.advance(term, t0, t1, h, y, self.inner.init(term, t0, y))
-        (total,) = weighted_stages(found.dense, np.asarray([self.inner.tableau.b]))
+        inner: Any = self.inner
+        found = inner.advance(term, t0, t1, h, y, inner.init(term, t0, y))
+        (total,) = weighted_stages(found.dense, np.asarray([inner.tableau.b]))
         return total
 
     def mixed(self, y: State, z: State, up: State) -> Any:

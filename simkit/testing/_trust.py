@@ -83,8 +83,8 @@ class GradientTrust(eqx.Module):
         if not all(growth.trusted for growth in self.growth.values()):
             lines.append(
                 "  Remedy: fit windows shorter than that (one experiment a window, each with a free start: multiple shooting), or "
-                "statistics of long runs in place of single times, differentiated by reweighting or by `simkit.shadow`. Tighter tolerances "
-                "gain little: the horizon grows with their logarithm."
+                "statistics of long runs in place of single times, differentiated by reweighting or by "
+                "`simkit.shadow`. Tighter tolerances gain little: the horizon grows with their logarithm."
             )
         return "\n".join(lines)
 

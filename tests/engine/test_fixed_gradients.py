@@ -10,7 +10,7 @@ from jax.sharding import AxisType, PartitionSpec
 from simkit import ArgumentError, Fixed, simulate
 from simkit.core import SystemTerm
 from simkit.engine import fixed_grid
-from simkit.engine.stepping._checkpointed import Checkpointed, parse_memory, choose_segments, segment_schemes
+from simkit.engine.stepping._checkpointed import Checkpointed, choose_segments, parse_memory, segment_schemes
 from simkit.engine.stepping._fixed_grid import checkpointed_scan
 from simkit.odes import LotkaVolterra, Pendulum, from_function
 from simkit.solvers import Tsit5, VelocityVerlet

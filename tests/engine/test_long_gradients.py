@@ -129,8 +129,8 @@ def test_on_disk_refuses(tmp_path):
     record = simkit.OnDisk(tmp_path)
     with pytest.raises(simkit.ArgumentError, match="adaptive"):
         simkit.simulate(SYSTEM, Y0, TIMES, gradient=record)
+    event = simkit.Event(at=[1.0], change=lambda system, t, y, inputs: y)
     with pytest.raises(simkit.ArgumentError, match="events"):
-        event = simkit.Event(at=[1.0], change=lambda system, t, y, inputs: y)
         simkit.simulate(SYSTEM, Y0, TIMES, step=0.1, gradient=record, events=event)
     with pytest.raises(simkit.ArgumentError, match="at least 660 B"):
         jax.grad(total)((SYSTEM, Y0), gradient=simkit.OnDisk(tmp_path, memory="600 B"))

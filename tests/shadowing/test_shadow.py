@@ -19,7 +19,9 @@ def test_slope_of_a_limit_cycle_is_that_of_its_closed_form():
     )  # fmt: skip
     # On the cycle r^2 = mu. Displacements across it are dr/dmu + a exp(-2 mu t), and the least of them has a = -2 dr/dmu: the
     # end effect of a finite run is -1 / (mu T). Trapezoids of length 0.05 add (2 * 0.05)^2 / 12 of that.
-    assert found.complete and found.enough and found.unstable == 0
+    assert found.complete
+    assert found.enough
+    assert found.unstable == 0
     np.testing.assert_allclose(found.value, [1 - 1 / span], atol=2e-3 / span)
     np.testing.assert_allclose(found.average, 1.0, rtol=1e-8)
     np.testing.assert_allclose(found.exponents, [-2.0], rtol=1e-6)
@@ -32,9 +34,11 @@ def test_slope_of_lorenz_s_climate():
         system, y0, times, lambda system, y: y.z, by=["rayleigh"], modes=1, runs=8, step=0.0125, solver="rk4"
     )
     # Published: 1.01 (Wang, Hu and Blonigan 2014) with a scatter of some 0.04 between runs of length 20; exponent 0.906.
-    assert 0.97 < one.value[0] < 1.06 and one.error[0] < 0.02
+    assert 0.97 < one.value[0] < 1.06
+    assert one.error[0] < 0.02
     assert abs(one.exponents[0] - 0.906) < 4 * one.exponent_errors[0] + 0.01
-    assert not one.enough and "modes=2" in repr(one)  # of one growing mode nothing says that the next one shrinks
+    assert not one.enough
+    assert "modes=2" in repr(one)
 
 
 def test_the_check_of_the_modes_takes_as_many_as_grow():

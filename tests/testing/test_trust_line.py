@@ -19,8 +19,12 @@ def line(span):
 
 def test_short_and_long_runs_of_a_chaotic_system():
     short, long = line(2.0), line(60.0)
-    assert short.trusted and short.agreement < 1e-5 and "gradient trusted: norm" in repr(short)
-    assert not long.trusted and "NOT trusted" in repr(long) and "\n" not in repr(long)
+    assert short.trusted
+    assert short.agreement < 1e-5
+    assert "gradient trusted: norm" in repr(short)
+    assert not long.trusted
+    assert "NOT trusted" in repr(long)
+    assert "\n" not in repr(long)
     # Displacements grow by exp(0.9 * 58) more, to which 58 units of time bring their scatter.
     assert long.norm > 1e15 * short.norm
 
@@ -29,11 +33,15 @@ def test_a_wrong_gradient_and_one_that_is_missing():
     wrong = jax.custom_vjp(lambda x: jnp.sum(x**2))
     wrong.defvjp(lambda x: (jnp.sum(x**2), x), lambda x, g: (g * x,))  # half of what it is
     found = simkit.testing.trust_line(wrong, jnp.array([1.0, 2.0]))
-    assert not found.agrees and abs(found.agreement - 1.0) < 1e-6 and "differ" in repr(found)
+    assert not found.agrees
+    assert abs(found.agreement - 1.0) < 1e-6
+    assert "differ" in repr(found)
     found = simkit.testing.trust_line(lambda x: jnp.sqrt(x[0] - x[0]), jnp.array([1.0]))
-    assert not found.trusted and np.isnan(found.agreement)
+    assert not found.trusted
+    assert np.isnan(found.agreement)
     right = simkit.testing.trust_line(lambda x: jnp.sum(x["a"] ** 2), {"a": jnp.array([3.0, 4.0])})
-    assert right.trusted and abs(right.norm - 10.0) < 1e-12
+    assert right.trusted
+    assert abs(right.norm - 10.0) < 1e-12
     np.testing.assert_allclose(right.gradient["a"], [6.0, 8.0])
 
 

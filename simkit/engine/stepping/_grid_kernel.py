@@ -53,7 +53,11 @@ def grid_of_members(
     kinds = {leaf.dtype for leaf in jax.tree.leaves(state)} | {times.dtype}
     special = (ConstrainedSystem, DelayedSystem, DiscreteSystem)
     served = mode() != "off" and len(kinds) == 1 and jnp.issubdtype(times.dtype, jnp.floating)
-    if not served or isinstance(solver, AbstractSplitStepper | WithJumps | Reversible) or isinstance(terms.system, special):
+    if (
+        not served
+        or isinstance(solver, AbstractSplitStepper | WithJumps | Reversible)
+        or isinstance(terms.system, special)
+    ):
         return None
     arrays, static = eqx.partition((terms, solver, state), eqx.is_array)
     leaves, structure = jax.tree.flatten(arrays)

@@ -29,27 +29,34 @@ MEMORY = 2**26  # bytes: what reverse mode holds of one segment by default
 class OnDisk:
     """Reverse mode whose record is in files: `gradient=OnDisk("scratch")`.
 
-    Two levels of checkpoints. The states with which segments of fixed steps begin are written to files while the run goes on; reverse mode
-    reads them from the last to the first, computes the steps of one segment again, and keeps in memory what it needs of that one alone. The
+    Two levels of checkpoints. The states with which segments of fixed steps begin are written to files while the run goes
+    on; reverse mode
+    reads them from the last to the first, computes the steps of one segment again, and keeps in memory what it needs of
+    that one alone. The
     segments are as long as `memory` allows. The gradient is that of `Checkpointed` with segments of the same length, to the bit.
 
     **Arguments:**
 
-    - `folder`: where to write, made if it is missing: a disk of the machine that runs. The files lie in a folder of their own in it, which is
-      removed when the process ends; a file is removed when it was read. A run of n steps writes one state for each segment and member.
+    - `folder`: where to write, made if it is missing: a disk of the machine that runs. The files lie in a folder of their
+        own in it, which is
+      removed when the process ends; a file is removed when it was read. A run of n steps writes one state for each segment
+      and member.
     - `memory`: bytes of one member's segment, as in `Checkpointed`. Good values: 64 MiB (the default), or what the
       fastest memory holds.
-    - `keep`: keep files until the process ends, so that one record can be read twice, as by a function that `jax.vjp` returned and that is called
+    - `keep`: keep files until the process ends, so that one record can be read twice, as by a function that `jax.vjp`
+        returned and that is called
       twice. By default a second reading is an error.
 
-    It serves fixed steps without events, in `simulate` and `ensemble`, under `jit`, `vmap` and `shard_map` (each member and device writes
+    It serves fixed steps without events, in `simulate` and `ensemble`, under `jit`, `vmap` and `shard_map` (each member and
+    device writes
     files of its own). Forward mode needs no record and writes none that is kept; second derivatives through a record are refused,
     since what was read from a file would count as a constant.
 
     **Raises:** `ArgumentError` where the folder cannot be written, `memory` is no positive amount or too small for one step, the
     steps are adaptive, or there are events.
 
-    **Reference:** A. Griewank, A. Walther (2000), doi:10.1145/347837.347846; two levels of storage: G. Aupy et al. (2016), Optimal multistage
+    **Reference:** A. Griewank, A. Walther (2000), doi:10.1145/347837.347846; two levels of storage: G. Aupy et al. (2016),
+    Optimal multistage
     algorithm for adjoint computation, SIAM Journal on Scientific Computing 38, C232, doi:10.1137/15M1019222 (here with
     segments of equal lengths).
 
@@ -99,12 +106,13 @@ class Files:
 
     def write(self, *leaves: Any) -> np.ndarray:
         """Write the states of all members; their tickets. The last argument is a number of each member, which tells their shape."""
-        *leaves, like = (np.asarray(x) for x in leaves)
+        arrays = [np.asarray(x) for x in leaves]
+        like = arrays.pop()
         tickets = np.zeros(like.shape, np.uint32)
         for place in np.ndindex(*like.shape):
             tickets[place] = next(self.tickets)
             with open(self.folder / f"{tickets[place]}", "wb") as file:
-                for leaf in leaves:
+                for leaf in arrays:
                     np.save(file, leaf[place], allow_pickle=False)
         return tickets
 
@@ -149,8 +157,8 @@ def segment_length(choice: OnDisk, steps: int, carry: int, state: int, stages: i
         return min(steps, free // each), True
     if free < carry + index:
         raise ArgumentError(
-            f"Argument `memory` of `OnDisk` must be at least {format_bytes(WORKING_STATES * state + carry + index)} a member, which "
-            f"the derivative of a single step holds, but it is {format_bytes(int(choice.memory))}."
+            f"Argument `memory` of `OnDisk` must be at least {format_bytes(WORKING_STATES * state + carry + index)} a "
+            f"member, which the derivative of a single step holds, but it is {format_bytes(int(choice.memory))}."
         )
     return min(steps, free // (carry + index)), False
 
@@ -205,9 +213,7 @@ def _write(choice: OnDisk, state: PyTree) -> Array:
     write = lambda *leaves: files_of(choice).write(*leaves)
     # A member's number must vary with members wherever any part of the state does.
     same = sum((jnp.zeros_like(x.reshape(-1)[0]).real.astype(like.dtype) for x in leaves[:-1] if x.size), like)
-    return jax.pure_callback(
-        write, jax.ShapeDtypeStruct((), jnp.uint32), *leaves, same, vmap_method="broadcast_all"
-    )
+    return jax.pure_callback(write, jax.ShapeDtypeStruct((), jnp.uint32), *leaves, same, vmap_method="broadcast_all")
 
 
 def _read(choice: OnDisk, like: PyTree, ticket: Array) -> Any:
