@@ -44,17 +44,17 @@ class Shadowed(eqx.Module):
 
     @property
     def modes(self) -> int:
-        """How many homogeneous tangents were followed."""
+        """The number of homogeneous tangents that were followed."""
         return len(self.exponents)
 
     @property
     def unstable(self) -> int:
-        """How many of the followed tangents grow."""
+        """The number of those that grow."""
         return int(np.sum(self.exponents > 0))
 
     @property
     def enough(self) -> bool:
-        """Tell whether all growing tangents were followed: the slowest of them shrinks by more than two errors, or there are no others."""
+        """Tell whether all growing tangents were followed: the slowest shrinks by over two errors, or there are no others."""
         return self.complete or bool(self.exponents[-1] < -2 * self.exponent_errors[-1])
 
     def __repr__(self) -> str:

@@ -96,7 +96,8 @@ def fixed_grid(
             terms = dataclasses.replace(terms, path=terms.path.at(start, i))
         return by_member(step, terms, solver, factors, y, kept, t, until, h)
 
-    counted = lambda given, carry, i: stepped(given, carry, i.astype(times.dtype))
+    steps = substeps if segment is None else segment
+    walk = _walk(stepped, substeps, times.dtype, record, disk, steps, undone)
 
     def window(carry: tuple[State, Any], ends: tuple[Any, Any]) -> tuple[tuple[State, Any], State]:
         state, kept = carry
@@ -110,15 +111,7 @@ def fixed_grid(
         given = terms, solver, factors, start, end, h
         if jumps is not None and not anew:  # what the solver keeps from its last step is of before the jump
             kept = jax.checkpoint(functools.partial(by_member, first))(terms, state, start)
-        if undone:
-            loop = reversed_loop(counted, _undo, substeps)
-            state, kept = long_scan(loop, given, (state, kept))
-        elif disk is not None and segment is not None:
-            loop = disk_loop(disk, functools.partial(_segment, counted, record), substeps, segment)
-            state, kept = long_scan(loop, given, (state, kept))
-        else:
-            one = lambda carry, i: stepped(given, carry, i)
-            state, kept = checkpointed_scan(one, (state, kept), substeps, times.dtype, record)
+        state, kept = walk(given, (state, kept))
         if (
             isinstance(solver, DiscreteStepper) and solver.ragged
         ):  # of traced times nobody knows whether the steps suffice
@@ -137,6 +130,27 @@ def place(start: Array, end: Array, h: Array, i: Any) -> tuple[Any, Any]:
     """Begin and end of step i of a window."""
     t = start + i * h
     return t, jnp.minimum(t + h, end)  # rounding must not carry a stage past a jump
+
+
+def _walk(
+    stepped: Callable[..., Any],
+    length: int,
+    dtype: DTypeLike,
+    record: Record,
+    disk: OnDisk | None,
+    segment: int,
+    undone: bool,
+) -> Callable[[Any, Any], Any]:
+    """All steps of a window, by the way in which reverse mode goes back over them: `(given, carry) -> carry`."""
+    counted = lambda given, carry, i: stepped(given, carry, i.astype(dtype))
+    if undone:
+        return functools.partial(long_scan, reversed_loop(counted, _undo, length))
+    if disk is not None:
+        own = functools.partial(_segment, counted, record)
+        return functools.partial(long_scan, disk_loop(disk, own, length, segment))
+    return lambda given, carry: checkpointed_scan(
+        lambda carry, i: stepped(given, carry, i), carry, length, dtype, record
+    )
 
 
 def _undo(given: PyTree, after: PyTree, i: Array, cotangents: PyTree) -> Any:
