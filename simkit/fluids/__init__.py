@@ -34,8 +34,8 @@ from .grids._reconstruction import WENO5Z as WENO5Z  # internal
 from .grids._reconstruction import FirstOrder as FirstOrder  # internal
 from .grids._values import InputValue as InputValue
 from .lattice._lattice_boltzmann import LatticeBoltzmann as LatticeBoltzmann
-from .lattice._moving_body import MovingBody as MovingBody
 from .lattice._lattice_boltzmann import LatticeFlow as LatticeFlow  # internal
+from .lattice._moving_body import MovingBody as MovingBody
 from .layers._flow import LayerState as LayerState  # internal
 from .layers._flow import PlaneLayerFlow as PlaneLayerFlow
 from .layers._layer import PlaneLayer as PlaneLayer

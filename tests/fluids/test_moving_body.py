@@ -13,9 +13,7 @@ WALLS = fluids.NoSlip()
 
 
 def box(shape, viscosity=0.1, **given):
-    return fluids.LatticeBoltzmann(
-        fluids.Grid(shape, tuple(map(float, shape))), step=1.0, viscosity=viscosity, **given
-    )
+    return fluids.LatticeBoltzmann(fluids.Grid(shape, tuple(map(float, shape))), step=1.0, viscosity=viscosity, **given)
 
 
 def test_check_system():
@@ -68,8 +66,9 @@ def test_a_neutral_disk_turns_at_half_the_rate_of_shear():
     n, speed = 32, 0.01
     ends = [fluids.Periodic(), (fluids.NoSlip([-speed, 0.0]), fluids.NoSlip([speed, 0.0]))]
     body = fluids.MovingBody(box((2 * n, n), boundaries=ends), radius=3.5)
-    run = simkit.simulate(body, body.start(centre=[n, n / 2]), [0.0, 2000.0, 4000.0])
-    # Unbounded at Reynolds number 0: -1/2 (Jeffery 1922). Walls 4.6 diameters apart and a Reynolds number of 0.3 take some per cent.
+    run = simkit.simulate(body, body.start(centre=[float(n), n / 2]), [0.0, 2000.0, 4000.0])
+    # Unbounded at Reynolds number 0: -1/2 (Jeffery 1922). Walls 4.6 diameters apart and a Reynolds number of 0.3 take some
+    # per cent.
     assert abs(float(run.ys.spin[-1]) / (-0.5 * 2 * speed / n) - 1) < 0.05
     assert np.abs(run.ys.velocity[-1]).max() < 1e-4 * speed
 
@@ -85,7 +84,7 @@ def test_gradients(told):
         )
         y0 = body.start() if told else body.start(centre=start, velocity=jnp.stack([speed, 0 * speed]))
         run = simkit.simulate(body, y0, [0.0, 20.0], on_failure="mark")
-        return 1e4 * jnp.sum(run.final().flow.populations**2) + jnp.sum(run.final().centre)
+        return 1e4 * jnp.sum(run.final().flow.populations ** 2) + jnp.sum(run.final().centre)
 
     check_gradients(loss, (4.0, 2.0, -1e-3, 0.02))
 
@@ -97,11 +96,9 @@ def test_a_cylinder_that_swings_in_a_fluid_at_rest():
     reach, omega = 5 * across / (2 * np.pi), 2 * np.pi / period
     middle = np.array([7.0 * across, 5.0 * across])
     moved = lambda t: jnp.stack([middle[0] + reach * jnp.cos(omega * t), middle[1] + 0 * t])
-    body = fluids.MovingBody(
-        box((14 * across, 10 * across), speed * across / 100), radius=across / 2, motion=moved
-    )
+    body = fluids.MovingBody(box((14 * across, 10 * across), speed * across / 100), radius=across / 2, motion=moved)
     one = lambda y, t: body._stepped(t, y)
-    times = jnp.arange(periods * period) * 1.0
+    times = jnp.arange(float(periods * period))
     force = np.asarray(jax.jit(lambda y: jax.lax.scan(one, y, times)[1])(body.encode(body.start())))[-period:, 0]
     t = np.asarray(times)[-period:] + 0.5
     velocity, slope = -reach * omega * np.sin(omega * t), -reach * omega**2 * np.cos(omega * t)
@@ -128,9 +125,11 @@ MISTAKES = {
     ),
     "outside": (lambda: fluids.MovingBody(box((16, 16)), radius=3.0).start(centre=[20.0, 3.0]), "lie in the box"),
     "no place": (lambda: fluids.MovingBody(box((16, 16)), radius=3.0).start(), "must be given"),
-    "a motion that is none": (lambda: fluids.MovingBody(box((16, 16)), radius=3.0, motion=[1.0]), "function of time"),
+    "a motion that is none": (lambda: fluids.MovingBody(box((16, 16)), radius=3.0, motion=3.0), "function of time"),
     "two places": (
-        lambda: fluids.MovingBody(box((16, 16)), radius=3.0, motion=lambda t: jnp.stack([t, t])).start(centre=[1, 1]),
+        lambda: fluids.MovingBody(box((16, 16)), radius=3.0, motion=lambda t: jnp.stack([t, t])).start(
+            centre=[1.0, 1.0]
+        ),
         "must be left out",
     ),
 }

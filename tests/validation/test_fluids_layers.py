@@ -69,6 +69,38 @@ def test_onset_of_convection(name):
 
 
 @pytest.mark.slow
+def test_onset_of_salt_fingers():
+    """Warm salty water above cold fresh water, free walls: salinity Rayleigh number / tau - Rayleigh number = 27 pi^4 / 4.
+
+    Stern (1960), Tellus 12:172, and Turner (1973), Buoyancy Effects in Fluids, equation 8.1.12, tau being the ratio of
+    diffusivities.
+    """
+    tau, stable, wavenumber = 0.1, 400.0, np.pi / np.sqrt(2)
+    above = fluids.Dirichlet(jnp.asarray(0.0)), fluids.Dirichlet(jnp.asarray(1.0))
+    layer = fluids.PlaneLayer((4, 17), (2 * np.pi / wavenumber, 1.0))
+
+    @jax.jit
+    @jax.value_and_grad
+    def growth(saline):
+        scalars = {
+            "temperature": fluids.LayerScalar(1.0, buoyancy=stable, walls=above),
+            "salinity": fluids.LayerScalar(tau, buoyancy=-saline, walls=above),
+        }
+        flow = fluids.PlaneLayerFlow(layer, viscosity=1.0, walls=FREE, scalars=scalars)
+        start = flow.start(key=jax.random.key(1), noise=1e-9)
+        run = simkit.simulate(flow, start, [0.0, 4.0, 6.0], step=simkit.Fixed(100), on_failure="mark")
+        size = jnp.sum(run.ys.velocity[1:, -1] ** 2, axis=(1, 2))
+        return 0.25 * jnp.log(size[1] / size[0])
+
+    exact = tau * (stable + 27 * np.pi**4 / 4)
+    saline = jnp.asarray(1.03 * exact, jnp.float64)
+    for _ in range(3):
+        value, slope = growth(saline)
+        saline = saline - value / slope
+    np.testing.assert_allclose(saline, exact, rtol=1e-5)
+
+
+@pytest.mark.slow
 def test_growth_of_a_wave_of_plane_poiseuille_flow():
     """Re = 10,000 and alpha = 1: the speed and the growth of Orszag (1971), J. Fluid Mech. 50:689."""
     layer = fluids.PlaneLayer((4, 97), (2 * np.pi, 2.0))

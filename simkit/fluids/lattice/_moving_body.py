@@ -1,6 +1,6 @@
 """A disk or ball that moves in a lattice Boltzmann fluid: freely, by what fluid and weight do to it, or as it is told."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
@@ -70,9 +70,8 @@ class MovingBody(DiscreteSystem):
     approached through the film of fluid alone, down to about a cell. Derivatives exist by all numbers, the radius, the
     density and the motion included.
 
-    **Good values:** twelve or more cells across (at least five), speeds below a twentieth of a cell a step, densities from
-    0 to 100. The surface
-    acts as one of a radius larger by a quarter of a cell or less.
+    **Good values:** twelve or more cells across (at least five), speeds below a twentieth of a cell a step, densities from 0 to
+    100. The surface is a cell thick, which forces feel by some per cent.
 
     **Raises:** an `ArgumentError` where the fluid has an obstacle or open ends, or the body is too small for the grid,
     larger than the
@@ -111,7 +110,7 @@ class MovingBody(DiscreteSystem):
         radius: ArrayLike,
         density: ArrayLike = 1.0,
         gravity: ArrayLike | Sequence[float] | None = None,
-        motion: Callable[[Time], ArrayLike] | None = None,
+        motion: Any = None,
     ):
         if not isinstance(fluid, LatticeBoltzmann) or fluid.solid is not None:
             raise ArgumentError("Argument `fluid` must be a `LatticeBoltzmann` system without an obstacle.")
@@ -139,8 +138,8 @@ class MovingBody(DiscreteSystem):
 
     def start(
         self,
-        centre: ArrayLike | Sequence[float] | None = None,
-        velocity: ArrayLike | Sequence[float] | None = None,
+        centre: ArrayLike | Sequence[Any] | None = None,
+        velocity: ArrayLike | Sequence[Any] | None = None,
         flow: LatticeFlow | None = None,
     ) -> BodyInFlow:
         """A body at a place, at rest by default, in a fluid at rest by default; of a body that is moved place and velocity are those of its motion at 0."""
@@ -159,9 +158,13 @@ class MovingBody(DiscreteSystem):
         if not isinstance(centre, jax.core.Tracer):
             low, high = np.asarray(grid.origin), np.asarray(grid.origin) + np.asarray(grid.lengths)
             if np.any(np.asarray(centre) < low) or np.any(np.asarray(centre) > high):
-                raise ArgumentError(f"Argument `centre` must lie in the box, from {low} to {high}, but it is {np.asarray(centre)}.")
+                raise ArgumentError(
+                    f"Argument `centre` must lie in the box, from {low} to {high}, but it is {np.asarray(centre)}."
+                )
         turn = jnp.zeros(() if d == 2 else 3, dtype)
-        return BodyInFlow(self.fluid.start() if flow is None else flow, centre, jnp.asarray(velocity, dtype), turn, turn)
+        return BodyInFlow(
+            self.fluid.start() if flow is None else flow, centre, jnp.asarray(velocity, dtype), turn, turn
+        )
 
     def encode(self, y: BodyInFlow) -> Any:
         return self.fluid.encode(y.flow), y.centre, y.velocity, y.angle, y.spin
@@ -265,9 +268,7 @@ class MovingBody(DiscreteSystem):
     @classmethod
     def example(cls) -> "Example[MovingBody]":
         """A disk that sinks between two walls."""
-        box = LatticeBoltzmann(
-            Grid((16, 24), (1.0, 1.5)), step=0.01, viscosity=0.05, boundaries=[NoSlip(), Periodic()]
-        )
+        box = LatticeBoltzmann(Grid((16, 24), (1.0, 1.5)), step=0.01, viscosity=0.05, boundaries=[NoSlip(), Periodic()])
         system = cls(box, radius=0.2, density=2.0, gravity=[0.0, -1.0])
         return Example(system, system.start(centre=[0.45, 1.0]), np.linspace(0.0, 0.5, 6))
 
