@@ -177,6 +177,18 @@ ROWS = {
     "events, a function": (lambda: simulate(S, Y0, T, events=lambda t, y: y), "`events` must be an event"),
     "reduce, a list": (lambda: simulate(S, Y0, T, reduce=[simkit.reducers.Mean()]), "`reduce` must name reducers"),
     "gradient, a name": (lambda: simulate(S, Y0, T, gradient="adjoint"), "`gradient` must be a memory bound"),
+    "a record's folder, a number": (lambda: simkit.OnDisk(3), "`folder` must be a path"),
+    "a record that is kept, a text": (lambda: simkit.OnDisk("scratch", keep="yes"), "`keep` must be True or False"),
+    "reversible, a name": (lambda: simkit.solvers.Reversible("tsit5"), "`inner` must be an explicit"),
+    "reversible, a coupling as text": (
+        lambda: simkit.solvers.Reversible(coupling="0.9"),
+        "`coupling` must be a number",
+    ),
+    "shadow, one path": (lambda: simkit.shadow(S, Y0, T, lambda s, y: y.hare, by="growth"), "`by` must list paths"),
+    "shadow, a number for a system": (lambda: simkit.shadow(3.0, Y0, T, lambda s, y: 0.0, by=["a"]), "`system`"),
+    "shadow, a number for a quantity": (lambda: simkit.shadow(S, Y0, T, 3.0, by=["growth"]), "`quantity` must be"),
+    "trust_line, a number": (lambda: simkit.testing.trust_line(3.0, Y0), "`loss` must be a function"),
+    "moving body, no fluid": (lambda: fluids.MovingBody(3.0, radius=1.0), "`fluid` must be a `LatticeBoltzmann`"),
     "on_failure, a truth value": (lambda: simulate(S, Y0, T, on_failure=True), "`on_failure`"),
     "parameter outside its support": (
         lambda: simulate(simkit.odes.OneCompartment(clearance=-1.0), {"depot": 1.0, "central": 0.0}, T),

@@ -154,6 +154,8 @@ def shadow(
     check_key(key)
     y0 = as_state(system, started(y0))
     times = _checked(times, segments, runs)
+    if not callable(quantity):
+        raise ArgumentError(f"Argument `quantity` must be a function of system and state, but it is {quantity!r}.")
     setup = Setup(system)
     values = jnp.stack([jnp.asarray(setup.get(path)) for path in _paths(by)])
     flat, restore = ravel_pytree(y0)

@@ -90,6 +90,8 @@ def trust_line(
     print(simkit.testing.trust_line(loss, system, growth=growth))
     ```
     """
+    if not callable(loss):
+        raise ArgumentError(f"Argument `loss` must be a function of the arguments, but it is {loss!r}.")
     arguments = jax.tree.map(lambda x: jnp.asarray(x) if isinstance(x, float) else x, arguments)
     moving, fixed = eqx.partition(arguments, eqx.is_inexact_array)
     point, restore = ravel_pytree(moving)

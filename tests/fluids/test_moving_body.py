@@ -112,7 +112,7 @@ def test_a_cylinder_that_swings_in_a_fluid_at_rest():
 
 MISTAKES = {
     "a body too small": (lambda: fluids.MovingBody(box((16, 16)), radius=2.0), "5 cells across"),
-    "a body too large": (lambda: fluids.MovingBody(box((16, 16)), radius=8.0), "below half of the"),
+    "a body too large": (lambda: fluids.MovingBody(box((16, 16)), radius=8.0), "half of the box"),
     "an obstacle": (
         lambda: fluids.MovingBody(box((16, 16), obstacle=fluids.Disk([8.0, 8.0], 3.0)), radius=3.0),
         "without an obstacle",

@@ -5,6 +5,7 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.core
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
@@ -132,8 +133,8 @@ class MovingBody(DiscreteSystem):
             least = min(fluid.grid.lengths)
             if across < LEAST_CELLS or 2 * float(self.radius) >= least:
                 raise ArgumentError(
-                    f"Argument `radius` must be from {0.5 * LEAST_CELLS * fluid.width:.3g}, {LEAST_CELLS:g} cells across, to below half of the "
-                    f"box, {0.5 * least:.3g}, but it is {float(self.radius):.3g}. Take a finer grid or a larger box."
+                    f"Argument `radius` must be from {0.5 * LEAST_CELLS * fluid.width:.3g}, {LEAST_CELLS:g} cells across, to below "
+                    f"half of the box, {0.5 * least:.3g}, but it is {float(self.radius):.3g}. Take a finer grid or a larger box."
                 )
 
     def start(
@@ -142,7 +143,10 @@ class MovingBody(DiscreteSystem):
         velocity: ArrayLike | Sequence[Any] | None = None,
         flow: LatticeFlow | None = None,
     ) -> BodyInFlow:
-        """A body at a place, at rest by default, in a fluid at rest by default; of a body that is moved place and velocity are those of its motion at 0."""
+        """A body at a place, by default at rest in a fluid at rest.
+
+        Place and velocity of a body that is moved are those of its motion at the time 0.
+        """
         grid, dtype = self.fluid.grid, jnp.asarray(self.radius).dtype
         d = grid.dimensions
         if self.motion is not None:
