@@ -152,12 +152,13 @@ def shadow(
     """
     check_system(system, y0)
     check_key(key)
-    y0 = as_state(system, started(y0))
-    times = _checked(times, segments, runs)
     if not callable(quantity):
         raise ArgumentError(f"Argument `quantity` must be a function of system and state, but it is {quantity!r}.")
+    by = _paths(by)
+    y0 = as_state(system, started(y0))
+    times = _checked(times, segments, runs)
     setup = Setup(system)
-    values = jnp.stack([jnp.asarray(setup.get(path)) for path in _paths(by)])
+    values = jnp.stack([jnp.asarray(setup.get(path)) for path in by])
     flat, restore = ravel_pytree(y0)
     if not jnp.issubdtype(flat.dtype, jnp.floating):
         raise ArgumentError(f"Argument `y0` must hold real numbers for `shadow`, but its type is {flat.dtype}.")
