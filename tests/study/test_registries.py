@@ -16,7 +16,8 @@ from simkit.study import study_from_text
 ROOMS = (simkit, simkit.odes, simkit.fluids, md, solvers, problem)
 # What takes a function, or other objects that no table holds.
 NAMELESS = {
-    "SYSTEMS": {simkit.odes.FunctionSystem, simkit.odes.FunctionResponse, simkit.odes.DelayedFunctionSystem}
+    "SYSTEMS": {
+        simkit.fluids.MovingBody,  # of another system and a functionsimkit.odes.FunctionSystem, simkit.odes.FunctionResponse, simkit.odes.DelayedFunctionSystem}
     | {simkit.ChemicalLangevin}  # it takes a jump process
     | {md.EquilibriumAverages, md.EnergiesAndForces, md.RelativeEntropy},  # they take particles and frames
     "SOLVERS": {
