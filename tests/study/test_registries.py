@@ -16,9 +16,9 @@ from simkit.study import study_from_text
 ROOMS = (simkit, simkit.odes, simkit.fluids, md, solvers, problem)
 # What takes a function, or other objects that no table holds.
 NAMELESS = {
-    "SYSTEMS": {
-        simkit.fluids.MovingBody,  # of another system and a functionsimkit.odes.FunctionSystem, simkit.odes.FunctionResponse, simkit.odes.DelayedFunctionSystem}
+    "SYSTEMS": {simkit.odes.FunctionSystem, simkit.odes.FunctionResponse, simkit.odes.DelayedFunctionSystem}
     | {simkit.ChemicalLangevin}  # it takes a jump process
+    | {simkit.fluids.MovingBody}  # it takes another system and a function
     | {md.EquilibriumAverages, md.EnergiesAndForces, md.RelativeEntropy},  # they take particles and frames
     "SOLVERS": {
         solvers.ParticleStepper,  # particles bring it
