@@ -47,8 +47,7 @@ class OnDisk:
         returned and that is called
       twice. By default a second reading is an error.
 
-    It serves fixed steps without events, in `simulate` and `ensemble`, under `jit`, `vmap` and `shard_map` (each member and
-    device writes
+    It serves fixed steps without events, in `simulate` and `ensemble`, under `jit` and `vmap` (each member writes
     files of its own). Forward mode needs no record and writes none that is kept; second derivatives through a record are refused,
     since what was read from a file would count as a constant.
 
