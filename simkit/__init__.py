@@ -90,6 +90,7 @@ if TYPE_CHECKING:
     from .engine import simulate as simulate
     from .fitting import LBFGS as LBFGS
     from .fitting import SAEM as SAEM
+    from .fitting import Sparse as Sparse
     from .fitting import EnsembleKalmanInversion as EnsembleKalmanInversion
     from .fitting import FitResult as FitResult
     from .fitting import GaussNewton as GaussNewton
@@ -229,6 +230,7 @@ _LAZY = {
     "IteratedFiltering": "fitting",
     "Marginal": "fitting",
     "SAEM": "fitting",
+    "Sparse": "fitting",
     "LBFGS": "fitting",
     "Optimiser": "fitting",
     "plan": "fitting",

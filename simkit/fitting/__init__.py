@@ -46,5 +46,7 @@ from ._residuals import shown as shown  # internal
 from ._saem import SAEM as SAEM
 from ._sampled import covering as covering  # internal
 from ._sampled import uncovered as uncovered  # internal
+from ._sparse import Sparse as Sparse
+from ._sparse_result import SparseFit as SparseFit  # internal
 from ._starts import some_start as some_start  # internal
 from ._stored import kept_work as kept_work  # internal
