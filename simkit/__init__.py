@@ -90,7 +90,6 @@ if TYPE_CHECKING:
     from .engine import simulate as simulate
     from .fitting import LBFGS as LBFGS
     from .fitting import SAEM as SAEM
-    from .fitting import Sparse as Sparse
     from .fitting import EnsembleKalmanInversion as EnsembleKalmanInversion
     from .fitting import FitResult as FitResult
     from .fitting import GaussNewton as GaussNewton
@@ -98,6 +97,7 @@ if TYPE_CHECKING:
     from .fitting import IteratedFiltering as IteratedFiltering
     from .fitting import Marginal as Marginal
     from .fitting import Optimiser as Optimiser
+    from .fitting import Sparse as Sparse
     from .fitting import fit as fit
     from .fitting import gradient_matching as gradient_matching
     from .fitting import plan as plan

@@ -32,9 +32,9 @@ from ._gauss_newton_cg import GaussNewtonCG
 from ._horizons import check_horizons
 from ._marginal import Marginal, population_in, sharpened
 from ._method import FAILED, AbstractMethod, End, merged
+from ._runs import in_blocks, run
 from ._saem import SAEM
 from ._saem_fit import fit_saem
-from ._runs import in_blocks, run
 from ._sampled import fit_sampled
 from ._screen import LOOKS, check_screen, coarse, looked_at
 from ._shooting import Shot, check_windows
@@ -181,9 +181,9 @@ def fit(
     - `progress`: None for terminals and notebooks alone, True to print everywhere, False, or a function of each line.
 
     **Returns:** a `FitResult`; with `GaussNewtonCG` a `FieldFit`: `fit["name"]`, `standard_error`, `interval`, `draws`; with
-    `EnsembleKalmanInversion` an `EnsembleFit`, which has `members` in place of `draws`; with `Sparse` a `SparseFit`. It **raises** an `ArgumentError`, a
-    `SimulationError` where no start can be simulated, or a `StoreError` that says what differs where the store belongs to another
-    fit.
+    `EnsembleKalmanInversion` an `EnsembleFit`, which has `members` in place of `draws`; with `Sparse` a `SparseFit`. It **raises**
+    an `ArgumentError`, a `SimulationError` where no start can be simulated, or a `StoreError` that says what
+    differs where the store belongs to another fit.
 
     **Good values:** the defaults; 50 to 100 starts where fewer than three agree.
 
@@ -287,7 +287,7 @@ def _fit_once(
         asked |= {"windows": windows} if windows > 1 else {}
         asked |= {"evolve": evolve} if evolve else {}
         told = watcher(problem, method, counter)
-        end = endsin_blocks(None if store is None else Path(store), problem, asked, begin, through, counter, told)
+        end = ends_in_blocks(None if store is None else Path(store), problem, asked, begin, through, counter, told)
     if (np.asarray(end.status) == FAILED).all():
         tried = ", ".join(f"{stage:g}" for stage in stages)
         advice = " Where less data lead astray, `horizons=(1.0,)` fits all of them at once." if len(stages) > 1 else ""

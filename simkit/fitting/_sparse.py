@@ -1,7 +1,8 @@
 """Sparse: fits in which unknowns that the data do not ask for are exactly nothing; the method and its options."""
 
+import itertools
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import equinox as eqx
 import numpy as np
@@ -32,8 +33,8 @@ class Sparse(eqx.Module):
 
     along a path of strengths from that at which all of them are at their targets down to none. Every set of unknowns that is left
     somewhere on the path is fitted again without the penalty, and a criterion chooses among these models. For a linear model with
-    normal errors of scale 1 and $w = 1$ this is the lasso, and with $\alpha < 1$ the elastic net. A strength $\lambda w_j$ is a Laplace
-    prior of scale $1 / \lambda w_j$, whose mode is wanted.
+    normal errors of scale 1 and $w = 1$ this is the lasso, and with $\alpha < 1$ the elastic net. A strength $\lambda w_j$ is a
+    Laplace prior of scale $1 / \lambda w_j$, whose mode is wanted.
 
     Steps are minima of the local quadratic model with the penalty as it is (proximal Newton steps), so that zeros are exact. Each
     strength begins from the fit without penalty and from that with all at their targets, and then from what its neighbours found.
@@ -41,8 +42,8 @@ class Sparse(eqx.Module):
     **Arguments:**
 
     - `names`: the unknowns that may vanish, single numbers.
-    - `targets`: name -> the value that counts as nothing, 0 by default. An unknown that moves by its logarithm is never 0: give it a
-        target, such as 1 for a ratio, or `Free(transform="linear")`.
+    - `targets`: name -> the value that counts as nothing, 0 by default. An unknown that moves by its logarithm is never 0: give it
+        a target, such as 1 for a ratio, or `Free(transform="linear")`.
     - `weights`: "adaptive", $w_j = 1 / |\hat z_j - t_j|$ with the fit without penalty (Zou 2006), which no unit changes and whose
         choice becomes the right one with more data; "equal", 1; or name -> weight.
     - `by`: "bic", "aic" or "aicc" of the models fitted again; or a number of folds for cross-validation over single data: the
@@ -54,8 +55,8 @@ class Sparse(eqx.Module):
 
     **Good values:** the defaults. Without enough data for a fit of all unknowns take `weights="equal"`, and cross-validation.
 
-    **References:** Tibshirani (1996), doi:10.1111/j.2517-6161.1996.tb02080.x; Zou (2006), doi:10.1198/016214506000000735; for models of
-    cells Steiert, Timmer and Kreutz (2016), Bioinformatics 32:i718, doi:10.1093/bioinformatics/btw461.
+    **References:** Tibshirani (1996), doi:10.1111/j.2517-6161.1996.tb02080.x; Zou (2006), doi:10.1198/016214506000000735; for
+    models of cells Steiert, Timmer and Kreutz (2016), Bioinformatics 32:i718, doi:10.1093/bioinformatics/btw461.
 
     ```python
     import numpy as np
@@ -75,7 +76,7 @@ class Sparse(eqx.Module):
     names: tuple[str, ...] = eqx.field(static=True, converter=_names)
     targets: Any = eqx.field(static=True, converter=_pairs, kw_only=True, default=())
     weights: Any = eqx.field(static=True, converter=_pairs, kw_only=True, default="adaptive")
-    by: Literal["bic", "aic", "aicc"] | int = eqx.field(static=True, kw_only=True, default="bic")
+    by: str | int = eqx.field(static=True, kw_only=True, default="bic")
     l1_ratio: float = eqx.field(static=True, kw_only=True, default=1.0)
     strengths: tuple[float, ...] | None = eqx.field(
         static=True,
@@ -117,7 +118,9 @@ class Sparse(eqx.Module):
         weights = {} if isinstance(self.weights, str) else dict(self.weights)
         for what, values in (("targets", dict(self.targets)), ("weights", weights)):
             if unknown := [name for name in values if name not in self.names]:
-                raise ArgumentError(f"Argument `{what}` names `{unknown[0]}`, which is not among `names`: {self.names}.")
+                raise ArgumentError(
+                    f"Argument `{what}` names `{unknown[0]}`, which is not among `names`: {self.names}."
+                )
         if weights and (
             set(weights) != set(self.names)
             or not all(isinstance(w, int | float) and w > 0 and np.isfinite(w) for w in weights.values())
@@ -130,7 +133,7 @@ class Sparse(eqx.Module):
             not isinstance(strengths, tuple)
             or not strengths
             or not all(np.isfinite(x) and x > 0 for x in strengths)
-            or any(b >= a for a, b in zip(strengths[:-1], strengths[1:], strict=True))
+            or any(b >= a for a, b in itertools.pairwise(strengths))
         ):
             raise ArgumentError(
                 f"Argument `strengths` must be positive numbers, each less than the one before, but it is {shown(strengths)}."

@@ -132,7 +132,9 @@ def _weights(problem: Problem, method: Sparse, full: FitResult, places: np.ndarr
     if method.weights == "adaptive":
         size = np.where(np.array(problem.log, bool), np.asarray(full.estimate, float), 1)
         error = np.asarray(full.standard_error, float) / size
-        least = np.maximum(np.where(np.isfinite(error), DISTINCT * error, 0), float(jnp.finfo(full.z.dtype).tiny) ** 0.25)
+        least = np.maximum(
+            np.where(np.isfinite(error), DISTINCT * error, 0), float(jnp.finfo(full.z.dtype).tiny) ** 0.25
+        )
         weight[places] = 1 / np.maximum(np.abs(np.asarray(full.z, float) - target), least)[places]
     else:
         given = dict.fromkeys(method.names, 1.0) if method.weights == "equal" else dict(method.weights)
@@ -152,8 +154,8 @@ def _emptied(lean: Problem, full: FitResult, places: np.ndarray, target: np.ndar
     value = np.asarray(end.model.value)
     if not np.isfinite(value).any():
         raise SimulationError(
-            "No simulation ended with all unknowns of `Sparse` at their targets, or derivatives there were not finite. Leave out of "
-            "`names` what the system cannot do without."
+            "No simulation ended with all unknowns of `Sparse` at their targets, or derivatives there were not finite. Leave out "
+            "of `names` what the system cannot do without."
         )
     order = np.argsort(value)
     return jax.tree.map(lambda x: np.asarray(x)[order], end)
@@ -168,8 +170,8 @@ def _strengths(method: Sparse, none: End, weight: np.ndarray, places: np.ndarray
     most = float(np.max(slope / weight[places])) / method.l1_ratio
     if not most > 0:
         raise ArgumentError(
-            "The likelihood must depend on some of the unknowns in `names` where all are at their targets, but its derivative by each "
-            "is 0 there. Give `strengths`, or other targets."
+            "The likelihood must depend on some of the unknowns in `names` where all are at their targets, but its derivative by "
+            "each is 0 there. Give `strengths`, or other targets."
         )
     return np.append(most * np.logspace(0, -DECADES, method.count), 0.0)
 
@@ -185,7 +187,13 @@ def _along(lean: Problem, method: Sparse, penalty: Penalty, begins: np.ndarray) 
     """The best place at each strength, of two descents, and then of those that others found better ones for."""
     count = len(penalty.weight)
     twice = jax.tree.map(lambda x: jnp.concatenate([x, x]), penalty)
-    cost = lambda z: np.stack([np.asarray(jax.vmap(Penalty.value, (0, None))(penalty, place)) for place in jnp.asarray(z, penalty.weight.dtype)], axis=1)
+    cost = lambda z: np.stack(
+        [
+            np.asarray(jax.vmap(Penalty.value, (0, None))(penalty, place))
+            for place in jnp.asarray(z, penalty.weight.dtype)
+        ],
+        axis=1,
+    )
     best: _Path | None = None
     for _ in range(EXCHANGES):
         end = _descents(lean, method, twice, begins)

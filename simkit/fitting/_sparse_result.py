@@ -23,8 +23,8 @@ class SparseFit(eqx.Module):
         `(strengths,)`.
     - `criterion`: shape `(strengths,)`, the less the better: AIC, AICc or BIC of the models fitted again, or the negative log
         likelihood of data that were left out, summed over the folds. `chosen`: the place of the least.
-    - `fit`: the `FitResult` of the chosen model, a fit of `reduced(problem)`; None where nothing of it is free. Its errors are those
-        of a model that was known from the start: the choice is not in them. `full`: the fit of all unknowns.
+    - `fit`: the `FitResult` of the chosen model, a fit of `reduced(problem)`; None where nothing of it is free. Its errors are
+        those of a model that was known from the start: the choice is not in them. `full`: the fit of all unknowns.
     """
 
     strengths: Float[Array, " strengths"]
@@ -65,7 +65,9 @@ class SparseFit(eqx.Module):
 
     def table(self) -> list[dict[str, Any]]:
         """One row a strength: strength, kept, log_likelihood, criterion, chosen, estimate (with the penalty, by name)."""
-        columns = (np.asarray(x) for x in (self.strengths, self.active.sum(axis=1), self.log_likelihood, self.criterion))
+        columns = (
+            np.asarray(x) for x in (self.strengths, self.active.sum(axis=1), self.log_likelihood, self.criterion)
+        )
         rows = zip(*columns, np.asarray(self.thetas), strict=True)
         return [
             {
@@ -95,7 +97,9 @@ class SparseFit(eqx.Module):
         if self.vanished:
             lines.append("  nothing: " + ", ".join(f"{name} = {x:g}" for name, x in self.vanished.items()))
         if not bool(self.converged[self.chosen]):
-            lines.append("  warning: the estimate at the chosen strength had not settled. Raise `max_steps` of `Sparse`.")
+            lines.append(
+                "  warning: the estimate at the chosen strength had not settled. Raise `max_steps` of `Sparse`."
+            )
         if self.fit is not None:
             lines.append("of the chosen model, as if it had been known:")
             lines.append(repr(self.fit))

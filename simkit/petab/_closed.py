@@ -124,9 +124,7 @@ def _factor(graph: Graph, head: Head, name: Callable[[str], str], candidates: fr
             {
                 other
                 for other, symbols in named.items()
-                if other in candidates
-                and len(symbols) == 1
-                and _order(graph, node, frozenset(symbols)) == PROPORTIONAL
+                if other in candidates and len(symbols) == 1 and _order(graph, node, frozenset(symbols)) == PROPORTIONAL
             }
         )
     both = sides[0] & sides[1]

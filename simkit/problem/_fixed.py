@@ -29,7 +29,9 @@ def with_fixed(problem: Problem, values: Mapping[str, Any]) -> Problem:
 
 
 def check_fixed(problem: Problem, values: Mapping[str, Any]) -> None:
-    """Refuse values, None where they are not known yet, of what is no single number of its own, or of which other parts of the problem are made.
+    """Refuse values of what is no single number of its own, or of which other parts of the problem are made.
+
+    A value is None where it is not known yet.
 
     **Raises:** an `ArgumentError`, or an `UnknownNameError` with the close matches.
     """
