@@ -312,6 +312,7 @@ class Problem(eqx.Module):
         model = dataclasses.replace(
             self.model,
             method=self.method if static else refined(self.method, rows, self.model.longest, self.labels),
+            protocol=None if self.protocol is None else self.protocol.at_other_times(),
             measurement=None if self.measurement is None else self.measurement.at(count),
         )
         return self.with_parts(model=model, dataset=self.dataset.emptied(rows, count))
