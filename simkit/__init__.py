@@ -98,6 +98,8 @@ if TYPE_CHECKING:
     from .fitting import Marginal as Marginal
     from .fitting import Optimiser as Optimiser
     from .fitting import Sparse as Sparse
+    from .fitting import design as design
+    from .fitting import expected_information as expected_information
     from .fitting import fit as fit
     from .fitting import gradient_matching as gradient_matching
     from .fitting import plan as plan
@@ -233,6 +235,8 @@ _LAZY = {
     "Sparse": "fitting",
     "LBFGS": "fitting",
     "Optimiser": "fitting",
+    "design": "fitting",
+    "expected_information": "fitting",
     "plan": "fitting",
     "profile_prediction": "fitting",
     "fit": "fitting",
