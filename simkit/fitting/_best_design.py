@@ -86,7 +86,8 @@ def design(
     - `key`, `progress`: as in `fit`.
 
     **Returns:** a `Design`: `values`, `gain`, `problem(problem)`. **Raises:** an `ArgumentError` for unknown or free paths, for
-    data without a derivative (counts, grades), and for times of fixed steps; a `SimulationError` where most draws cannot be simulated.
+    data without a derivative (counts, grades), and for times of fixed steps; a `SimulationError` where most draws cannot be
+    simulated.
 
     **Good values:** the defaults for up to ten numbers. For counts compare designs by `expected_information`. Where the gain nears
     the logarithm of `draws`, more of them.
