@@ -12,7 +12,7 @@ from ._censored import Censored
 from ._doses import Dose, Doses
 from ._successes import Successes
 
-Condition = Mapping[str, float | str]
+Condition = Mapping[str, float | str | np.ndarray]
 Observable = Callable[[Any, Any], Any]
 """A pure function of (system, trajectory) that returns an array with a leading time axis."""
 
