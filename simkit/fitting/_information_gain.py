@@ -105,7 +105,7 @@ def check_gain(problem: Problem) -> None:
 
 
 def pool(problem: Problem, known: Any, key: PRNGKeyArray, count: int) -> Float[Array, "draws parameters"]:
-    """So many draws of the prior, or of a posterior, in the coordinates of the fit."""
+    """Draws of the prior, or of a posterior, in the coordinates of the fit."""
     if known is None:
         return drawn_starts(problem.lean(), key, count)
     draws = getattr(known, "draws", None)
