@@ -98,6 +98,9 @@ if TYPE_CHECKING:
     from .fitting import IteratedFiltering as IteratedFiltering
     from .fitting import Marginal as Marginal
     from .fitting import Optimiser as Optimiser
+    from .fitting import Sparse as Sparse
+    from .fitting import design as design
+    from .fitting import expected_information as expected_information
     from .fitting import fit as fit
     from .fitting import gradient_matching as gradient_matching
     from .fitting import plan as plan
@@ -232,8 +235,11 @@ _LAZY = {
     "IteratedFiltering": "fitting",
     "Marginal": "fitting",
     "SAEM": "fitting",
+    "Sparse": "fitting",
     "LBFGS": "fitting",
     "Optimiser": "fitting",
+    "design": "fitting",
+    "expected_information": "fitting",
     "plan": "fitting",
     "profile_prediction": "fitting",
     "fit": "fitting",

@@ -1,5 +1,7 @@
 """Fits: maximum posterior estimates from many starts, their uncertainty, profiles and identifiability."""
 
+from ._best_design import Design as Design  # internal
+from ._best_design import design as design
 from ._design import Plan as Plan  # internal
 from ._design import plan as plan
 from ._ensemble_fit import EnsembleFit as EnsembleFit  # internal
@@ -10,6 +12,8 @@ from ._fit_result import FitResult as FitResult
 from ._gauss_newton import GaussNewton as GaussNewton
 from ._gauss_newton_cg import GaussNewtonCG as GaussNewtonCG
 from ._given_fit import check_fit as check_fit  # internal
+from ._information_gain import Gain as Gain  # internal
+from ._information_gain import expected_information as expected_information
 from ._iterated_filtering import IteratedFiltering as IteratedFiltering
 from ._local_model import local_model as local_model
 from ._marginal import Marginal as Marginal
@@ -46,5 +50,7 @@ from ._residuals import shown as shown  # internal
 from ._saem import SAEM as SAEM
 from ._sampled import covering as covering  # internal
 from ._sampled import uncovered as uncovered  # internal
+from ._sparse import Sparse as Sparse
+from ._sparse_result import SparseFit as SparseFit  # internal
 from ._starts import some_start as some_start  # internal
 from ._stored import kept_work as kept_work  # internal

@@ -18,7 +18,7 @@ from .._doors import check_key, check_kind, check_progress
 from .._errors import ArgumentError, SimulationError
 from .._progress import Progress, Say
 from ..core import SampledSystem, full_products
-from ..engine import awaited, note_trace, over_members, over_processes
+from ..engine import awaited, note_trace
 from ..problem import Problem, check_problem, named_parts
 from ._default_method import default_method
 from ._dependent_model import has_curvature
@@ -32,15 +32,19 @@ from ._gauss_newton_cg import GaussNewtonCG
 from ._horizons import check_horizons
 from ._marginal import Marginal, population_in, sharpened
 from ._method import FAILED, AbstractMethod, End, merged
+from ._runs import in_blocks, run
 from ._saem import SAEM
 from ._saem_fit import fit_saem
 from ._sampled import fit_sampled
 from ._screen import LOOKS, check_screen, coarse, looked_at
 from ._shooting import Shot, check_windows
+from ._sparse import Sparse
+from ._sparse_fit import fit_sparse
+from ._sparse_result import SparseFit
 from ._stage_line import line_of
 from ._start_queue import LANES, queued
 from ._starts import check_count_of_starts, check_drawable, drawn_starts, first_start, given_starts
-from ._stored import TOGETHER, Begun, blocks, ends_in_blocks
+from ._stored import TOGETHER, Begun, ends_in_blocks
 from ._swarm import AbstractSwarm, fit_swarms
 from ._watched import watcher
 
@@ -108,12 +112,12 @@ def fit(
 ) -> EnsembleFit: ...
 
 
-@full_products
+@overload
 def fit(
     problem: Problem,
     *,
     starts: ArrayLike | Sequence[Any] = 16,
-    method: AbstractMethod | AbstractSwarm | GaussNewtonCG | EnsembleKalmanInversion | SAEM | None = None,
+    method: Sparse,
     key: PRNGKeyArray | None = None,
     horizons: Sequence[float] | None = None,
     screen: int = 1,
@@ -122,7 +126,24 @@ def fit(
     store: str | Path | None = None,
     within: Within = None,
     progress: Say = None,
-) -> FitResult | FieldFit | EnsembleFit:
+) -> SparseFit: ...
+
+
+@full_products
+def fit(
+    problem: Problem,
+    *,
+    starts: ArrayLike | Sequence[Any] = 16,
+    method: AbstractMethod | AbstractSwarm | GaussNewtonCG | EnsembleKalmanInversion | SAEM | Sparse | None = None,
+    key: PRNGKeyArray | None = None,
+    horizons: Sequence[float] | None = None,
+    screen: int = 1,
+    evolve: int = 0,
+    windows: int = 1,
+    store: str | Path | None = None,
+    within: Within = None,
+    progress: Say = None,
+) -> FitResult | FieldFit | EnsembleFit | SparseFit:
     """Maximise the posterior density (the likelihood, where priors are flat) from several starts at once.
 
     The density is that of the parameters in natural units: where a parameter moves by its logarithm, only the path is another.
@@ -160,9 +181,9 @@ def fit(
     - `progress`: None for terminals and notebooks alone, True to print everywhere, False, or a function of each line.
 
     **Returns:** a `FitResult`; with `GaussNewtonCG` a `FieldFit`: `fit["name"]`, `standard_error`, `interval`, `draws`; with
-    `EnsembleKalmanInversion` an `EnsembleFit`, which has `members` in place of `draws`. It **raises** an `ArgumentError`, a
-    `SimulationError` where no start can be simulated, or a `StoreError` that says what differs where the store belongs to another
-    fit.
+    `EnsembleKalmanInversion` an `EnsembleFit`, which has `members` in place of `draws`; with `Sparse` a `SparseFit`. It **raises**
+    an `ArgumentError`, a `SimulationError` where no start can be simulated, or a `StoreError` that says what
+    differs where the store belongs to another fit.
 
     **Good values:** the defaults; 50 to 100 starts where fewer than three agree.
 
@@ -184,6 +205,20 @@ def fit(
     others = {"horizons": (horizons, None), "screen": (screen, 1), "evolve": (evolve, 0), "windows": (windows, 1)}
     others |= {"store": (store, None), "within": (within, None)}
     method = default_method(problem) if method is None else method
+    if isinstance(method, Sparse):
+        own = lambda problem, key: fit(
+            problem,
+            starts=starts,
+            key=key,
+            horizons=horizons,
+            screen=screen,
+            evolve=evolve,
+            windows=windows,
+            store=store,
+            within=within,
+            progress=progress,
+        )
+        return fit_sparse(problem, method, own, jax.random.key(0) if key is None else key, progress)
     if whole := [run for kind, run in WHOLE if isinstance(method, kind)]:
         with Progress(None, 0, progress, verb="fit") as counter:
             return whole[0](problem, method, starts, jax.random.key(0) if key is None else key, others, counter)
@@ -259,7 +294,7 @@ def _fit_once(
         raise SimulationError(f"{NOWHERE_LEFT} Horizons tried: {tried} of each experiment's time.{advice}")
     integrated, count, size = 0, len(end.iterations), TOGETHER if together else None
     if isinstance(method, Marginal):
-        once = lambda z: _in_blocks(lean, method.once, 1.0, z, size or count, count)
+        once = lambda z: in_blocks(lean, method.once, 1.0, z, size or count, count)
         end, integrated = sharpened(lean, end, once), problem.size - population_in(problem).shared
     again = functools.partial(_again, lean, method, count, size)
     found = summarise(problem, method.name, end, end.iterations, end.failures, integrated, again)
@@ -356,56 +391,6 @@ def _run_together(problem: Problem, method: AbstractMethod, z: Array, held: Arra
     return jax.vmap(lambda z, held: method.descend(problem, z, held))(z, held)
 
 
-def run(
-    problem: Problem,
-    method: AbstractMethod,
-    fraction: float,
-    z: Array | np.ndarray,
-    held: Array | np.ndarray,
-    best: float | None = None,
-    verb: str = "fit",
-) -> End:
-    """One stage from all starts, by one program for all stages and all problems of the same shapes.
-
-    `best` is the least objective known elsewhere of many starts that seek one optimum, of which hopeless ones are given up;
-    None where each start is wanted for itself.
-    """
-    # A fraction as a Python number, or starts that still lie spread over devices, would each compile a program of their own.
-    start = jnp.asarray(np.asarray(z), z.dtype), jnp.asarray(np.asarray(held), bool)
-    shorter = jnp.asarray(fraction, start[0].dtype)
-    many = best is not None or len(z) > LANES
-
-    def here(z: Array, held: Array) -> End:
-        if many and isinstance(method, GaussNewton):
-            return queued(problem, method, shorter, z, held, best)
-        return awaited(_run(problem, method, shorter, z, held), verb, f"from {len(z)} starts")
-
-    return over_processes(here, *start)
-
-
-def _in_blocks(
-    problem: Problem, method: AbstractMethod, fraction: float, z: Array | np.ndarray, size: int, starts: int
-) -> Any:
-    """One stage from all places, so many at a time, by the program of a fit of so many starts; where they end, in NumPy."""
-    if isinstance(method, GaussNewton) and starts > LANES:
-        held = jnp.zeros(z.shape, bool)
-        end = queued(problem, method, jnp.asarray(fraction, z.dtype), z, held, None, lanes=min(size, LANES))
-        return jax.tree.map(np.asarray, end)
-    ends = [run(problem, method, fraction, z[rows], np.zeros(z[rows].shape, bool)) for rows in blocks(len(z), size)]
-    return jax.tree.map(lambda *parts: np.concatenate(parts)[: len(z)], *ends)
-
-
-@eqx.filter_jit
-def _run(problem: Problem, method: AbstractMethod, fraction: Array, z: Array, held: Array) -> End:
-    note_trace("fit", named_parts(problem) | {"method": method, "starts": z})
-
-    def one(shared: tuple[Problem, AbstractMethod, Array], start: tuple[Array, Array]) -> End:
-        problem, method, fraction = shared
-        return method.descend(problem.until(fraction), *start)
-
-    return over_members(one, (problem, method, fraction), (z, held))
-
-
 def _again(
     problem: Problem, method: AbstractMethod, starts: int, together: int | None, z: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -413,7 +398,7 @@ def _again(
     # Filled up to the lanes of the fit, so that its programs serve.
     rows = np.minimum(np.arange(max(len(z), min(starts, LANES))), len(z) - 1)
     places = jnp.asarray(z[rows], problem.times.dtype)
-    end = _in_blocks(problem, method.loosened(LOOSE, SCREENING), 1.0, places, together or starts, starts)
+    end = in_blocks(problem, method.loosened(LOOSE, SCREENING), 1.0, places, together or starts, starts)
     return np.asarray(end.z, float)[: len(z)], np.asarray(end.model.value, float)[: len(z)]
 
 
@@ -423,7 +408,7 @@ def _replace_failing(
     """The starts, with those that fail to simulate drawn again."""
     redrawn, probe, failing = 0, method.loosened(LOOSE, 1), np.ones(len(z), bool)
     for i in range(ROUNDS):
-        failing = _in_blocks(problem, probe, 1.0, z, together or len(z), len(z)).status == FAILED
+        failing = in_blocks(problem, probe, 1.0, z, together or len(z), len(z)).status == FAILED
         if not failing.any():
             return z, redrawn
         redrawn += int(failing.sum())
@@ -438,7 +423,7 @@ def _screened(
     problem: Problem, method: AbstractMethod, fraction: float, z: Array, starts: int, together: int | None
 ) -> Begun:
     """The best of more draws, after a few steps each, by the program of the fit; and what that took."""
-    end = _in_blocks(coarse(problem), method, fraction, z, together or len(z), starts)
+    end = in_blocks(coarse(problem), method, fraction, z, together or len(z), starts)
     value = end.model.value
     if not np.isfinite(value).any():
         raise SimulationError(

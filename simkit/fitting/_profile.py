@@ -20,7 +20,6 @@ from ..core import full_products, name_width
 from ..filters import ParticleFilter
 from ..problem import Problem, check_problem
 from ._dependent_model import has_curvature
-from ._fit import run
 from ._fit_result import FitResult
 from ._gauss_newton import GaussNewton
 from ._given_fit import check_fit
@@ -28,6 +27,7 @@ from ._identifiability import NEGLIGIBLE
 from ._inside import margin
 from ._method import AbstractMethod
 from ._optax import LBFGS
+from ._runs import run
 from ._stored import kept_work
 
 ROUNDS = 4

@@ -117,6 +117,7 @@ class Assembly:
             endless,
             self._implied(start, formulas),
             delays,
+            all(s.timeless for s in self.series) and not (events.given or delays or equations),
         )
         free = {p.name: p.free for p in self.parameters.values() if p.free is not None}
         observed = [name for name in self.observables if any(name in s.data for s in self.series)]

@@ -36,6 +36,7 @@ class SBMLProtocol(AbstractProtocol):
     - `delays`: values of earlier times.
     - `implied`: whether an initial assignment depends on what an algebraic rule determines.
     - `settles`, `endless`: whether any experiment starts from a steady state, and whether any datum is one of it.
+    - `timeless`: whether all data are of a steady state, so that nothing needs to run in time.
     """
 
     start: Roots = eqx.field(static=True)
@@ -46,6 +47,10 @@ class SBMLProtocol(AbstractProtocol):
     endless: bool = eqx.field(static=True)
     implied: bool = eqx.field(static=True, default=False)
     delays: tuple[Delay, ...] = eqx.field(static=True, default=())
+    timeless: bool = eqx.field(static=True, default=False)
+
+    def at_other_times(self) -> "SBMLProtocol":
+        return dataclasses.replace(self, timeless=False)
 
     def run(self, setup: Setup, times: Array, method: Method) -> tuple[Setup, Trajectory]:
         ok = jnp.array(True)
@@ -70,6 +75,8 @@ class SBMLProtocol(AbstractProtocol):
         finite, known = _before(times, FOREVER) if self.endless else times, None
 
         def run(times: Array) -> Trajectory:
+            if self.timeless:
+                return _standing(moving.y0, times)
             if self.passages.given:
                 return integrate_passages(moving, system, times, method, self.passages)
             return integrate(moving, times, method)
@@ -153,6 +160,13 @@ class SBMLProtocol(AbstractProtocol):
         when = formulas.evaluate(self.switches, _still(system))
         inputs = {switch_name(i): Switch(jnp.clip(jnp.asarray(x, t.dtype), -NEVER, NEVER)) for i, x in enumerate(when)}
         return system, first, inputs
+
+
+def _standing(y0: dict[str, Array], times: Array) -> Trajectory:
+    """The start at all times, where what follows is a steady state."""
+    none = jnp.zeros((), int)
+    ys = jax.tree.map(lambda y: jnp.broadcast_to(y, (*times.shape, *jnp.shape(y))), y0)
+    return Trajectory(times, ys, none + int(Status.OK), none, none, none)
 
 
 def _following(setup: Setup, found: dict[str, Array], first: dict[str, Array]) -> dict[str, Array]:

@@ -289,6 +289,14 @@ class Series:
     later: tuple[tuple[float, str], ...] = ()
 
     @property
+    def timeless(self) -> bool:
+        """Tell whether all data are of a steady state."""
+        from ._sbml_protocol import FOREVER
+
+        early = np.asarray(self.times) < FOREVER
+        return not any(np.isfinite(np.asarray(values)[early]).any() for values in self.data.values())
+
+    @property
     def label(self) -> str:
         if self.name:
             return self.name

@@ -32,6 +32,8 @@ from ._experiment import Experiment as Experiment
 from ._experiment import Observable as Observable  # internal
 from ._field_prior import AbstractField as AbstractField  # internal
 from ._field_prior import Matern as Matern  # internal
+from ._fixed import check_fixed as check_fixed  # internal
+from ._fixed import with_fixed as with_fixed  # internal
 from ._forward import ForwardModel as ForwardModel  # internal
 from ._forward import Heads as Heads  # internal
 from ._free import PRIORS as PRIORS  # internal

@@ -19,13 +19,16 @@ class ClosedForm(NamedTuple):
     - `linear`: names in which locations are affine (to which they are proportional, where data scatter by their logarithm).
     - `scatter`: the name to which the scale of the noise of all their data is proportional; "" where that is known.
     - `outputs`: the names of the data.
+    - `factors`: names to which location and scale of a datum are proportional both, one for each datum; `linear` is empty then.
     """
 
     linear: tuple[str, ...]
     scatter: str
     outputs: tuple[str, ...]
+    factors: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
         """All its parameters."""
-        return (*self.linear, self.scatter) if self.scatter else self.linear
+        lines = (*self.linear, *self.factors)
+        return (*lines, self.scatter) if self.scatter else lines

@@ -12,6 +12,9 @@ from ..core import Setup, Trajectory
 from ._closed_form import KINDS, LOGARITHMIC, ClosedForm
 from ._problem import Problem
 
+TURNS = 30
+"""Number of times that factors and the size of their scatter are set to their best, one after the other."""
+
 
 def solved(problem: Problem, theta: Array, setups: Setup, trajectories: Trajectory) -> Float[Array, " parameters"]:
     """The parameters with those of the problem's closed forms at their best values inside their bounds.
@@ -29,10 +32,10 @@ def solved(problem: Problem, theta: Array, setups: Setup, trajectories: Trajecto
     heads, slopes = measure(theta[places]), jax.jacfwd(measure)(theta[places])
     for closed in problem.closed:
         columns = np.array([column[name] for name in closed.names])
-        parts = [
-            _part(problem, name, heads[name], slopes[name], columns, len(closed.linear)) for name in closed.outputs
-        ]
-        found = _best(closed, problem, [jnp.concatenate(x) for x in zip(*parts, strict=True)], theta)
+        count = len(closed.linear) + len(closed.factors)
+        parts = [_part(problem, name, heads[name], slopes[name], columns, count) for name in closed.outputs]
+        joined = [jnp.concatenate(x) for x in zip(*parts, strict=True)]
+        found = (_best_factors if closed.factors else _best)(closed, problem, joined, theta)
         own = places[columns]
         fine = jnp.isfinite(found).all()
         theta = theta.at[own].set(
@@ -53,7 +56,11 @@ def _part(
 ) -> tuple[Array, ...]:
     """Return the data of one output, locations, scales, their slopes, and a mask of the data of a closed form."""
     (location, scale), data = head, problem.data[name]
-    rises, widens = slope[0][..., columns[:linear]], slope[1][..., columns[linear:]]
+    rises, grows, widens = (
+        slope[0][..., columns[:linear]],
+        slope[1][..., columns[:linear]],
+        slope[1][..., columns[linear:]],
+    )
     seen = jnp.isfinite(data)
     value = jnp.where(seen, data, 1)
     if isinstance(problem.base.noise[name], LOGARITHMIC):
@@ -63,11 +70,12 @@ def _part(
     count = seen.size
     flat = lambda x, *more: x.reshape(count, *more)
     own = seen & (jnp.any(rises != 0, axis=-1) | jnp.any(widens != 0, axis=-1))
-    return flat(value), flat(location), flat(scale), flat(rises, linear), flat(widens, len(columns) - linear), flat(own)
+    more = flat(widens, len(columns) - linear)
+    return flat(value), flat(location), flat(scale), flat(rises, linear), more, flat(own), flat(grows, linear)
 
 
 def _best(closed: ClosedForm, problem: Problem, parts: list[Array], theta: Array) -> Array:
-    value, location, scale, rises, widens, own = parts
+    value, location, scale, rises, widens, own, _ = parts
     # Where the scatter is unknown, only the relative weights of the data count.
     size = jnp.where(own, widens[:, 0] if closed.scatter else scale, 1)
     weight = jnp.where(own, 1 / size, 0)
@@ -93,6 +101,40 @@ def _best(closed: ClosedForm, problem: Problem, parts: list[Array], theta: Array
         now = theta[problem.names.index(closed.scatter)]
         found.append(jnp.where(jnp.any(own), spread, now))
     return jnp.stack(found)
+
+
+def _best_factors(closed: ClosedForm, problem: Problem, parts: list[Array], theta: Array) -> Array:
+    r"""The best factors s and size of scatter of data $y = s (m + \sigma w \epsilon)$.
+
+    With $u = 1 / s$ and the sums A of $y^2 / w^2$ and B of $y m / w^2$ over the n data of one factor, u is the positive root of
+    $A u^2 - B u - n \sigma^2 = 0$, and $\sigma^2$ the mean of $(u y - m)^2 / w^2$ over all: in turn, which only descends.
+    """
+    value, location, scale, _, _, own, grows = parts
+    places = np.array([problem.names.index(name) for name in closed.factors])
+    now, bounds = theta[places], problem.bounds[places]
+    member = (own[:, None] & (grows != 0)).astype(scale.dtype)
+    own = own & jnp.any(member > 0, axis=1)
+    factor = jnp.where(own, member @ now, 1)
+    place = problem.names.index(closed.scatter) if closed.scatter else None
+    sigma = jnp.ones((), scale.dtype) if place is None else theta[place]
+    weight = jnp.where(own, factor * sigma / jnp.where(own, scale, 1), 0)
+    y, m = jnp.where(own, value * weight, 0), jnp.where(own, location / factor * weight, 0)
+    square, product, count = (y**2) @ member, (y * m) @ member, jnp.sum(member, axis=0)
+    total = jnp.maximum(jnp.sum(count), 1)
+
+    def better(_: Any, pair: tuple[Array, Array]) -> tuple[Array, Array]:
+        sigma, _ = pair
+        root = jnp.sqrt(product**2 + 4 * square * count * sigma**2)
+        best = jnp.where(square > 0, (product + root) / jnp.where(square > 0, 2 * square, 1), 1 / now)
+        best = jnp.clip(best, 1 / bounds[:, 1], 1 / bounds[:, 0])
+        spread = jnp.sqrt(jnp.sum((y * (member @ best) - m) ** 2) / total)
+        if place is None:
+            return sigma, best
+        return jnp.clip(spread, problem.bounds[place, 0], problem.bounds[place, 1]), best
+
+    sigma, inverse = jax.lax.fori_loop(0, TURNS, better, (sigma, 1 / now))
+    found = 1 / inverse
+    return found if place is None else jnp.concatenate([found, sigma[None]])
 
 
 def _least_squares(rows: Array, right: Array, bounds: Array) -> Array:

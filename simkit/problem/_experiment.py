@@ -12,7 +12,7 @@ from ._censored import Censored
 from ._doses import Dose, Doses
 from ._successes import Successes
 
-Condition = Mapping[str, float | str]
+Condition = Mapping[str, float | str | np.ndarray]
 Observable = Callable[[Any, Any], Any]
 """A pure function of (system, trajectory) that returns an array with a leading time axis."""
 
@@ -120,7 +120,7 @@ class Experiment:
         self.y0, self.inputs, self.replicates = y0, inputs, replicates
         self.events = events
         self.doses = doses if doses is None or isinstance(doses, Doses) else Doses(doses)
-        self.set: dict[str, float | str] = dict(set or {})
+        self.set: dict[str, float | str | np.ndarray] = dict(set or {})
         # Texts of tables are NumPy's, which would be taken for arrays.
         self.individual = str(name if individual is None else individual)
         self.covariates = {key: float(value) for key, value in (covariates or {}).items()}

@@ -308,13 +308,13 @@ class Problem(eqx.Module):
             wanted = numpy.broadcast_to(wanted, (len(self.labels), *wanted.shape))
         first = self.times[:, :1] if numpy is jnp else np.asarray(self.times)[:, :1]
         rows = wanted if static else numpy.concatenate([first, wanted], axis=1)
-        count = wanted.shape[1]
         model = dataclasses.replace(
             self.model,
             method=self.method if static else refined(self.method, rows, self.model.longest, self.labels),
-            measurement=None if self.measurement is None else self.measurement.at(count),
+            protocol=None if self.protocol is None else self.protocol.at_other_times(),
+            measurement=None if self.measurement is None else self.measurement.at(wanted.shape[1]),
         )
-        return self.with_parts(model=model, dataset=self.dataset.emptied(rows, count))
+        return self.with_parts(model=model, dataset=self.dataset.emptied(rows, wanted.shape[1]))
 
     def with_data(self, data: Mapping[str, Any]) -> "Problem":
         """The same problem with other data of the same shape, by output name; what is missing stays missing."""

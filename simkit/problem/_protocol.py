@@ -28,3 +28,7 @@ class AbstractProtocol(eqx.Module):
 
         **Returns:** the setup as it was simulated, and a trajectory at `times` whose status tells of a failure.
         """
+
+    def at_other_times(self) -> "AbstractProtocol":
+        """The protocol for other times than those of the data; by default the same."""
+        return self

@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.optimize
 from petab_models import sbml, write_problem
 
 import simkit
@@ -85,6 +86,41 @@ def test_bounds_hold(read):
     np.testing.assert_allclose(best[problem.names.index("scale")], 1.0, rtol=1e-6)
     np.testing.assert_allclose(best[problem.names.index("offset")], np.mean(y - x), rtol=1e-5)
     np.testing.assert_allclose(best[problem.names.index("sd")], np.std(y - x) / 2, rtol=1e-5)
+
+
+@pytest.mark.slow
+def test_factors_of_location_and_scatter_are_at_their_best(tmp_path):
+    # Two blots, each with a factor of the values and of their scatter, and one size of scatter for both.
+    table = """parameterId | parameterScale | lowerBound | upperBound | nominalValue | estimate
+k | log10 | 0.01 | 10 | 0.5 | 1
+one | log10 | 0.001 | 1000 | 30.0 | 1
+two | log10 | 0.001 | 1000 | 0.1 | 1
+sd | log10 | 0.001 | 100 | 7.0 | 1"""
+    heads = """observableId | observableFormula | noiseFormula | noiseDistribution
+o | observableParameter1_o * A | noiseParameter1_o * noiseParameter2_o | normal"""
+    rows = [
+        f"o | c0 | {t} | {value} | {name} | {name}; sd"
+        for name, values in (("one", (4.1, 2.6, 1.3)), ("two", (31.0, 17.0, 12.0)))
+        for t, value in zip((0.0, 1.0, 2.0), values, strict=True)
+    ]
+    head = "observableId | simulationConditionId | time | measurement | observableParameters | noiseParameters\n"
+    model = sbml({"A": 2.0}, {"k": 1.0}, {"r": ("A", "", "cell * k * A")})
+    read = simkit.petab.load(write_problem(tmp_path, model, table, heads, head + "\n".join(rows)))
+    problem = read.problem
+    assert [(c.factors, c.scatter) for c in problem.closed] == [(("one", "two"), "sd")]
+    best = jax.jit(lambda theta: solved(problem, theta, *problem.model.solve(theta, problem.times)))(read.nominal)
+    # SciPy, on the textbook's density of normal data.
+    x = 2 * np.exp(-0.5 * np.arange(3))
+    y = np.array([[4.1, 2.6, 1.3], [31.0, 17.0, 12.0]])
+
+    def cost(logs):
+        factor, sd = np.exp(logs[:2])[:, None], np.exp(logs[2])
+        return np.sum(0.5 * ((y - factor * x) / (factor * sd)) ** 2 + np.log(factor * sd))
+
+    found = scipy.optimize.minimize(cost, np.log([2.0, 15.0, 0.1]), tol=1e-12)
+    own = np.array([best[problem.names.index(name)] for name in ("one", "two", "sd")])
+    # SciPy's quasi-Newton method leaves 1e-6 of the sizes.
+    np.testing.assert_allclose(own, np.exp(found.x), rtol=1e-5)
 
 
 @pytest.mark.slow

@@ -10,9 +10,9 @@ from helpers import tree_bitwise_equal
 
 from simkit import Adaptive, Experiment, Free, Problem, from_function
 from simkit.fitting import GaussNewton, _start_queue, fit
-from simkit.fitting._fit import _run, run
 from simkit.fitting._local_model import best_model
 from simkit.fitting._method import HOPELESS
+from simkit.fitting._runs import _run, run
 from simkit.fitting._start_queue import _hopeless
 from simkit.noise import Normal
 from simkit.odes import from_response
