@@ -92,6 +92,7 @@ if TYPE_CHECKING:
     from .fitting import LBFGS as LBFGS
     from .fitting import SAEM as SAEM
     from .fitting import EnsembleKalmanInversion as EnsembleKalmanInversion
+    from .fitting import FieldLBFGS as FieldLBFGS
     from .fitting import FitResult as FitResult
     from .fitting import GaussNewton as GaussNewton
     from .fitting import GaussNewtonCG as GaussNewtonCG
@@ -231,6 +232,7 @@ _LAZY = {
     "EnsembleKalmanInversion": "fitting",
     "FitResult": "fitting",
     "GaussNewton": "fitting",
+    "FieldLBFGS": "fitting",
     "GaussNewtonCG": "fitting",
     "IteratedFiltering": "fitting",
     "Marginal": "fitting",

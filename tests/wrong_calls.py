@@ -939,6 +939,10 @@ ROWS = {
         lambda: simkit.GaussNewtonCG(coarse=S),
         "`coarse` must be a problem",
     ),
+    "fit of fields, a system among coarser problems": (
+        lambda: simkit.FieldLBFGS(coarse=(S,)),
+        "`coarse` must be a problem or several",
+    ),
     "equations, one text": (
         lambda: simkit.from_equations("d x = -x", parameters={}),
         "`equations` must be a dictionary of",

@@ -6,6 +6,7 @@ from ._design import Plan as Plan  # internal
 from ._design import plan as plan
 from ._ensemble_fit import EnsembleFit as EnsembleFit  # internal
 from ._ensemble_inversion import EnsembleKalmanInversion as EnsembleKalmanInversion
+from ._field_lbfgs import FieldLBFGS as FieldLBFGS
 from ._field_result import FieldFit as FieldFit  # internal
 from ._fit import fit as fit
 from ._fit_result import FitResult as FitResult

@@ -68,7 +68,7 @@ class Known(NamedTuple):
 
 
 class Descent(NamedTuple):
-    """End of a descent, and what it took; `gradients`: norms relative to the first, by step."""
+    """End of a descent, and what it took; `gradients`: relative to the first, by step; `before`: those on coarser grids."""
 
     z: Array
     value: float
@@ -83,6 +83,7 @@ class Descent(NamedTuple):
     known: Known
     coarse: int
     first: float
+    before: int = 0
 
 
 @dataclasses.dataclass

@@ -11,13 +11,16 @@ from .._errors import ArgumentError, SimulationError
 from .._progress import Progress
 from ..problem import Problem, check_dense, check_independent
 from ._carried import carried, check_carried
-from ._field_descent import Known, descend
+from ._field_descent import Descent, Known, descend
+from ._field_lbfgs import FieldLBFGS
+from ._field_method import AbstractFieldMethod
 from ._field_result import FieldFit
 from ._fit_result import NOWHERE_LEFT
 from ._gauss_newton_cg import GaussNewtonCG
 from ._method import FAILED
 from ._newton_cg import low_rank
 from ._prior_model import prior_model
+from ._secant_descent import descend_through
 from ._starts import check_drawable, check_left_out, drawn_starts, first_start, given_starts
 
 DENSE_COPIES = 8.0
@@ -44,42 +47,68 @@ def check_matrices(problem: Problem, method: str) -> None:
 
 
 def fit_fields(
-    problem: Problem, method: GaussNewtonCG, starts: Any, key: PRNGKeyArray, options: dict[str, Any], counter: Progress
+    problem: Problem,
+    method: AbstractFieldMethod,
+    starts: Any,
+    key: PRNGKeyArray,
+    options: dict[str, Any],
+    counter: Progress,
 ) -> FieldFit:
-    """Fit by `GaussNewtonCG`, from given starts or from the middle of the priors; the best one is the result.
+    """Fit fields from given starts or from the middle of the priors; the best one is the result.
 
     **Raises:** an `ArgumentError` for `options` that belong to methods with matrices, a `SimulationError` where no start ended.
     """
-    check_independent(problem, "`GaussNewtonCG`")
-    check_left_out(options, "`GaussNewtonCG`, which descends once from each start.")
-    drawn = isinstance(starts, int | np.integer)
-    known, near, reference, earlier = Known.of(problem.size, problem.times.dtype, method), None, 0.0, method.known
-    if method.coarse is not None:
-        check_carried(method.coarse.unknowns, problem, "coarse")
-        earlier = _coarse_fit(method, key, counter) if earlier is None else earlier
-    if earlier is not None:
-        check_carried(earlier.unknowns, problem, "known")
-        near = carried(earlier.z, earlier.unknowns, problem)
-        known = known.after(carried(earlier.directions, earlier.unknowns, problem), earlier.cuts)
-        reference = earlier.first
-    if drawn:
+    spoken = f"`{type(method).__name__}`"
+    check_independent(problem, spoken)
+    check_left_out(options, f"{spoken}, which descends once from each start.")
+    lean = problem.lean()
+    if isinstance(method, FieldLBFGS):
+        for other in method.coarse:
+            check_carried(other.unknowns, problem, "coarse")
+        coarse = [other.lean() for other in method.coarse]
+        near, descent = None, lambda z: descend_through(lean, coarse, method, z, key, counter)
+    else:
+        assert isinstance(method, GaussNewtonCG)
+        near, known, reference = _known(problem, method, key, counter)
+        inner = None if method.coarse is None else method.coarse.lean()
+        descent = lambda z: descend(lean, inner, method, z, known, reference, counter)
+    if drawn := isinstance(starts, int | np.integer):
         begins = [_middle(problem) if near is None else near]
     else:
         begins = list(given_starts(problem, starts))
     if method.modes:
         _check_proper(problem, begins[0])
-    lean = problem.lean()
-    inner = None if method.coarse is None else method.coarse.lean()
-    ends = [descend(lean, inner, method, z, known, reference, counter) for z in begins]
+    origin = "the given starts" if not drawn else "the middle of the priors" if near is None else "the coarser fit"
+    return _finished(problem, method, [descent(z) for z in begins], origin, key)
+
+
+def _known(
+    problem: Problem, method: GaussNewtonCG, key: PRNGKeyArray, counter: Progress
+) -> tuple[Array | None, Known, float]:
+    """The place, the directions and the norm of the first gradient of an earlier fit, or of that of a coarser problem."""
+    known, earlier = Known.of(problem.size, problem.times.dtype, method), method.known
+    if method.coarse is not None:
+        check_carried(method.coarse.unknowns, problem, "coarse")
+        earlier = _coarse_fit(method, key, counter) if earlier is None else earlier
+    if earlier is None:
+        return None, known, 0.0
+    check_carried(earlier.unknowns, problem, "known")
+    rows = carried(earlier.directions, earlier.unknowns, problem)
+    return carried(earlier.z, earlier.unknowns, problem), known.after(rows, earlier.cuts), earlier.first
+
+
+def _finished(
+    problem: Problem, method: AbstractFieldMethod, ends: list[Descent], origin: str, key: PRNGKeyArray
+) -> FieldFit:
+    """The result of some descents, with its uncertainty; `origin`: where they began, in words."""
     alive = [end for end in ends if end.status != FAILED]
     if not alive:
-        begun = "the given starts" if not drawn else "the middle of the priors" if near is None else "the coarser fit"
-        raise SimulationError(f"{NOWHERE_LEFT} Tried: all data at once, from {begun} ({len(begins)}).")
+        raise SimulationError(f"{NOWHERE_LEFT} Tried: all data at once, from {origin} ({len(ends)}).")
     best = min(alive, key=lambda end: end.value)
     dtype = best.z.dtype
     values, vectors, sizes = jnp.zeros((0,), dtype), jnp.zeros((0, best.z.size), dtype), jnp.ones_like(best.z)
     if method.modes:
-        values, vectors, sizes = low_rank(lean, best.z, min(method.modes, best.z.size), key)
+        values, vectors, sizes = low_rank(problem.lean(), best.z, min(method.modes, best.z.size), key)
     total = lambda name: sum(int(getattr(end, name)) for end in ends)
     units = tuple(problem.model.unit(block.offset, block.name) for block in problem.unknowns.blocks)
     return FieldFit(
@@ -105,6 +134,7 @@ def fit_fields(
         sizes,
         best.known.rows[: best.known.filled],
         best.known.cuts[: best.known.filled],
+        total("before"),
     )
 
 

@@ -42,6 +42,7 @@ class FieldFit(AbstractBlockFit):
     - `deviations`: shape `(parameters,)`, those of the prior in the coordinates of the fit, 1 in white ones.
     - `directions`, `cuts`: shapes `(found, parameters)` and `(found,)`, the preconditioner $\prod_i (I - c_i v_i v_i^T)$ that the
         steps have made, with which `GaussNewtonCG(known=...)` begins.
+    - `before`: gradients on coarser grids, of `FieldLBFGS`.
     """
 
     z: Float[Array, " parameters"]
@@ -62,6 +63,7 @@ class FieldFit(AbstractBlockFit):
     deviations: Float[Array, " parameters"]
     directions: Float[Array, "found parameters"]
     cuts: Float[Array, " found"]
+    before: int = eqx.field(static=True, default=0)
 
     def standard_error(self, name: str) -> Float[Array, "..."]:
         """The standard deviation of an unknown in natural units, in its shape; of a positive one to first order."""
@@ -126,8 +128,8 @@ class FieldFit(AbstractBlockFit):
             f"  log likelihood {self.log_likelihood:.6g}, chi-squared {self.chi_squared:.6g}, objective {self.objective:.6g}",
             f"  gradient {self.gradients[-1]:.1e} of the first after {len(self.gradients) - 1} steps; {self.linearisations} "
             f"linearisations, {self.simulations - self.linearisations} simulations, {self.products} products"
-            + f", {self.coarse} of them on the coarser grid"
-            * bool(self.coarse),
+            + f", {self.coarse} of them on the coarser grid" * bool(self.coarse)
+            + f"; {self.before} linearisations on coarser grids before" * bool(self.before),
         ]
         spread = np.asarray(self._spread()) if modes else None
         for place, block in enumerate(self.unknowns.blocks):

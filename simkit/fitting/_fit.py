@@ -25,10 +25,10 @@ from ._dependent_model import has_curvature
 from ._ensemble_fit import EnsembleFit
 from ._ensemble_inversion import EnsembleKalmanInversion, fit_ensemble
 from ._field_fit import check_matrices, fit_fields
+from ._field_method import AbstractFieldMethod
 from ._field_result import FieldFit
 from ._fit_result import NOWHERE_LEFT, FitResult, summarise
 from ._gauss_newton import GaussNewton
-from ._gauss_newton_cg import GaussNewtonCG
 from ._horizons import check_horizons
 from ._marginal import Marginal, population_in, sharpened
 from ._method import FAILED, AbstractMethod, End, merged
@@ -65,7 +65,7 @@ LOOSE = 1e-2
 """The tolerance, in standard errors, of the stages before the last."""
 
 WHOLE: tuple[tuple[type, Callable[..., Any]], ...] = (
-    (GaussNewtonCG, fit_fields),
+    (AbstractFieldMethod, fit_fields),
     (EnsembleKalmanInversion, fit_ensemble),
     (SAEM, fit_saem),
     (AbstractSwarm, fit_swarms),
@@ -95,7 +95,7 @@ def fit(
     problem: Problem,
     *,
     starts: ArrayLike | Sequence[Any] = 16,
-    method: GaussNewtonCG,
+    method: AbstractFieldMethod,
     key: PRNGKeyArray | None = None,
     progress: Say = None,
 ) -> FieldFit: ...
@@ -134,7 +134,13 @@ def fit(
     problem: Problem,
     *,
     starts: ArrayLike | Sequence[Any] = 16,
-    method: AbstractMethod | AbstractSwarm | GaussNewtonCG | EnsembleKalmanInversion | SAEM | Sparse | None = None,
+    method: AbstractMethod
+    | AbstractSwarm
+    | AbstractFieldMethod
+    | EnsembleKalmanInversion
+    | SAEM
+    | Sparse
+    | None = None,
     key: PRNGKeyArray | None = None,
     horizons: Sequence[float] | None = None,
     screen: int = 1,
@@ -155,8 +161,9 @@ def fit(
         where there is neither), the first one from `Free.start`; or an array of shape `(starts, parameters)` in natural
         units. A drawn start that fails to simulate is drawn again.
     - `method`: `GaussNewton()` by default, with more steps where nothing moves in time; `LBFGS()`, the default for a likelihood
-        without residuals, or `Optimiser` for any Optax transformation; `GaussNewtonCG` for fields, from the middle of the priors,
-        from `Free.start` or from each of the given starts. `IteratedFiltering()` is for likelihoods by particles, the default
+        without residuals, or `Optimiser` for any Optax transformation; `GaussNewtonCG` or `FieldLBFGS` for fields, from the
+        middle of the priors, from `Free.start` or from each of the given starts. `IteratedFiltering()` is for likelihoods by
+        particles, the default
         there. `EnsembleKalmanInversion()` goes from the priors to the posterior without derivatives. `SAEM()` is for populations
         where `Marginal()`, their default, is too coarse. These four take none of the arguments that follow `key` but for
         `progress`; `IteratedFiltering` takes `store` and `within` too.
@@ -180,7 +187,7 @@ def fit(
         call goes on later, to the same bits.
     - `progress`: None for terminals and notebooks alone, True to print everywhere, False, or a function of each line.
 
-    **Returns:** a `FitResult`; with `GaussNewtonCG` a `FieldFit`: `fit["name"]`, `standard_error`, `interval`, `draws`; with
+    **Returns:** a `FitResult`; with the methods for fields a `FieldFit`: `fit["name"]`, `standard_error`, `interval`, `draws`; with
     `EnsembleKalmanInversion` an `EnsembleFit`, which has `members` in place of `draws`; with `Sparse` a `SparseFit`. It **raises**
     an `ArgumentError`, a `SimulationError` where no start can be simulated, or a `StoreError` that says what
     differs where the store belongs to another fit.

@@ -6,10 +6,11 @@ from jaxtyping import Array, Float
 from .._doors import check_count, check_kind
 from ..core import as_float_array
 from ..problem import Problem
+from ._field_method import AbstractFieldMethod
 from ._field_result import FieldFit
 
 
-class GaussNewtonCG(eqx.Module):
+class GaussNewtonCG(AbstractFieldMethod):
     r"""Gauss-Newton for fields: each step by conjugate gradients in white coordinates, matrix-free.
 
     $$(I + L^T J^T I_d J L) p = -g$$

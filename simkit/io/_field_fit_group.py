@@ -78,7 +78,8 @@ def read_field_fit(group: h5py.Group) -> FieldFit:
     unknowns = Unknowns(priors, bounds, jnp.full(sizes["number"], jnp.nan, bounds.dtype), tuple(blocks), shared)
     static: dict[str, Any] = {}
     for field in dataclasses.fields(FieldFit):
-        if field.metadata.get("static", False):
+        # Files of before a field existed have its default.
+        if field.metadata.get("static", False) and (field.name in group.attrs or field.default is dataclasses.MISSING):
             value = read_json(group, field.name)
             static[field.name] = tuple(value) if isinstance(value, list) else value
     _check_static(static, len(blocks))

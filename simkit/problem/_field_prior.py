@@ -2,7 +2,7 @@
 
 import abc
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -81,6 +81,21 @@ class AbstractField(eqx.Module):
         """White coordinates of the same field on another grid of the box: by waves, whose variances a grid does not change."""
         return rotated(white, self._sizes(shape), self.ends)
 
+    def by_waves(self, white: Float[Array, "*field"], factor: Callable[[Array], Array]) -> Float[Array, "*field"]:
+        """White coordinates whose waves are multiplied by a `factor` of their wavenumbers, in units of the longest wave's."""
+        shortest = jnp.stack(
+            [(2 if end == "periodic" else 1) * jnp.pi / self.box[i] for i, end in enumerate(self.ends)]
+        )
+        longest = jnp.min(shortest).astype(white.dtype)
+        numbers = jnp.sqrt(self._squared(white.shape, white.dtype, half=True)) / longest
+        return self._filtered(white, factor(numbers))
+
+    def most_waves(self, shape: tuple[int, ...]) -> float:
+        """A bound on the wavenumber of the shortest wave of an array of this shape, in units of the longest wave's."""
+        box, periodic = np.asarray(self.box, float), np.array([end == "periodic" for end in self.ends])
+        units = np.where(periodic, 2, 1) / box
+        return float(np.linalg.norm(np.array(self._sizes(shape)) * np.pi / box) / (np.pi * units.min()))
+
     def log_volume(self, shape: tuple[int, ...], dtype: DTypeLike) -> Float[Array, ""]:
         r"""$\log \det L$ of an array of this shape."""
         found = self._variances(shape, dtype, half=False)
@@ -108,6 +123,10 @@ class AbstractField(eqx.Module):
 
     def _variances(self, shape: tuple[int, ...], dtype: DTypeLike, half: bool) -> Array:
         """The spectrum on the grid of wavenumbers; `half` of the last periodic axis, which is enough for real fields."""
+        return self.spectrum(self._squared(shape, dtype, half), math.prod(self._sizes(shape)))
+
+    def _squared(self, shape: tuple[int, ...], dtype: DTypeLike, half: bool) -> Array:
+        """Squared wavenumbers."""
         sizes, axes = self._sizes(shape), len(self.ends)
         cut = max((i for i, end in enumerate(self.ends) if end == "periodic"), default=-1) if half else -1
         squared = jnp.zeros((), dtype)
@@ -119,7 +138,7 @@ class AbstractField(eqx.Module):
             line = (jnp.asarray(numbers, dtype) / self.box[axis].astype(dtype)) ** 2
             squared = jnp.expand_dims(squared, -1) + line.reshape((1,) * axis + (-1,))
         assert squared.ndim == axes
-        return self.spectrum(squared, math.prod(sizes))
+        return squared
 
     def _filtered(self, x: Array, factor: Array) -> Array:
         """Multiply by a factor for each wavenumber."""

@@ -8,56 +8,20 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
+from heated_ring import SIZE, by_matrices, half, ring
 
 import simkit
 from simkit import Experiment, Free, GaussNewtonCG, Problem
-from simkit.fields import Matern, resampled
+from simkit.fields import Matern
 from simkit.fitting._linearised import linearised
 from simkit.noise import Normal
-
-SIZE = 48
-
-
-class Heat(simkit.PlainSystem):
-    """Diffusion on a ring, du/dt = rate (u[i-1] - 2 u[i] + u[i+1])."""
-
-    rate: simkit.Scalar = simkit.quantity(20.0, support=simkit.POSITIVE)
-
-    def vector_field(self, t, y, inputs):
-        return self.rate * (jnp.roll(y, 1) - 2 * y + jnp.roll(y, -1))
-
-    @classmethod
-    def example(cls):
-        return simkit.Example(cls(), jnp.ones(SIZE), jnp.linspace(0.0, 1.0, 3))
-
-
-def ring(prior, transform=None, more=None, step=0.01):
-    """Noisy data of every third place at two times; a truth drawn from the prior."""
-    random = np.random.default_rng(0)
-    truth = np.asarray(prior.mean + prior.root(jnp.asarray(random.normal(size=SIZE))))
-    truth = np.exp(truth) if transform == "log" else truth
-    times = np.array([0.05, 0.1])
-    found = simkit.simulate(Heat(), jnp.asarray(truth), np.append(0.0, times), step=0.01).ys[1:]
-    data = np.asarray(found) + 0.05 * random.normal(size=found.shape)
-    data[:, np.arange(SIZE) % 3 > 0] = np.nan
-    free = {"y0": Free(prior, transform=transform)} | (more or {})
-    experiment = Experiment("ring", times, {"y": data}, start=0.0)
-    problem = Problem(Heat(), experiment, free=free, noise={"y": Normal(0.05)}, y0=jnp.ones(SIZE), step=step)
-    return problem, truth
 
 
 def test_a_linear_problem_is_solved_as_by_matrices():
     prior = Matern(1.0, length=0.2, box=1.0, smoothness=2.5, mean=0.5)
     problem, truth = ring(prior)
     fit = simkit.fit(problem, method=GaussNewtonCG(tolerance=1e-10, modes=32))
-    predicted = lambda theta: problem.predict(theta)["y"][0].ravel()
-    seen = np.isfinite(np.asarray(problem.data["y"]).ravel())
-    matrix = np.asarray(jax.jacfwd(predicted)(jnp.zeros(SIZE)))[seen] / 0.05
-    roots = np.asarray(jax.vmap(prior.root)(jnp.eye(SIZE)))
-    wanted = np.asarray(problem.data["y"]).ravel()[seen] / 0.05
-    precision = matrix.T @ matrix + np.linalg.inv(roots @ roots)
-    covariance = np.linalg.inv(precision)
-    mean = 0.5 + covariance @ matrix.T @ (wanted - matrix @ np.full(SIZE, 0.5))
+    mean, covariance = by_matrices(problem, prior)
     # The gradient is 1e-10 of the first; the condition number in white coordinates some thousand.
     np.testing.assert_allclose(fit["y0"], mean, atol=1e-6)
     # 32 data: as many directions say everything.
@@ -109,19 +73,10 @@ def test_a_fit_of_a_coarser_grid_starts_and_preconditions_that_of_a_finer_one():
     prior = Matern(1.0, length=0.2, box=1.0, smoothness=2.5, mean=0.5)
     problem, _ = ring(prior)
     cold = simkit.fit(problem, method=GaussNewtonCG())
-    half = SIZE // 2
-    coarse = Problem(
-        Heat(rate=5.0),  # cells twice as wide
-        Experiment("ring", [0.05, 0.1], {"seen": problem.data["y"][0]}, start=0.0),
-        free={"y0": Free(prior)},
-        noise={"seen": Normal(0.05)},
-        observables={"seen": lambda system, run: resampled(run.ys, SIZE)},
-        y0=jnp.ones(half),
-        step=0.01,
-    )
+    coarse = half(problem, prior)
     first = simkit.fit(coarse, method=GaussNewtonCG(tolerance=1e-3))
     warm = simkit.fit(problem, method=GaussNewtonCG(known=first))
-    assert first["y0"].shape == (half,)
+    assert first["y0"].shape == (SIZE // 2,)
     # Both end at a gradient of 1e-6 of the first, no curvature is below 1, and a pixel moves by a scale of 1 at most.
     np.testing.assert_allclose(warm["y0"], cold["y0"], atol=1e-3)
     assert warm.status == 0
