@@ -47,11 +47,11 @@ class Looked(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """Moves and the changes of gradient over them, in white coordinates, each in place of the oldest; `count`: of all so far."""
+    """Moves and the changes of gradient over them, in white coordinates, each in place of the oldest; `learnt`: how many so far."""
 
     moves: Float[Array, "memory parameters"]
     turns: Float[Array, "memory parameters"]
-    count: Int[Array, ""]
+    learnt: Int[Array, ""]
 
     @classmethod
     def of(cls, size: int, dtype: DTypeLike, memory: int) -> "Changes":
@@ -61,16 +61,16 @@ class Changes(NamedTuple):
 
     def carried(self, source: Unknowns, target: Problem) -> "Changes":
         """The same changes on another grid."""
-        return Changes(carried(self.moves, source, target), carried(self.turns, source, target), self.count)
+        return Changes(carried(self.moves, source, target), carried(self.turns, source, target), self.learnt)
 
     def more(self, move: Array, turn: Array, good: Array) -> "Changes":
         """The changes with one more in place of the oldest, if it is `good` and curves upwards."""
         curved = move @ turn > jnp.finfo(move.dtype).eps * jnp.linalg.norm(move) * jnp.linalg.norm(turn)
-        kept, at = good & curved, self.count % len(self.moves)
+        kept, at = good & curved, self.learnt % len(self.moves)
         moves, turns = (
             x.at[at].set(jnp.where(kept, new, x[at])) for x, new in ((self.moves, move), (self.turns, turn))
         )
-        return Changes(moves, turns, self.count + kept.astype(jnp.int32))
+        return Changes(moves, turns, self.learnt + kept.astype(jnp.int32))
 
 
 class Tried(NamedTuple):
