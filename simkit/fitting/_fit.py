@@ -225,7 +225,10 @@ def fit(
             within=within,
             progress=progress,
         )
-        return fit_sparse(problem, method, own, jax.random.key(0) if key is None else key, progress)
+        again = lambda problem, start, key: fit(
+            problem, starts=start[None], key=key, horizons=(1.0,), method=GaussNewton(), progress=False
+        )
+        return fit_sparse(problem, method, own, again, jax.random.key(0) if key is None else key, progress)
     if whole := [run for kind, run in WHOLE if isinstance(method, kind)]:
         with Progress(None, 0, progress, verb="fit") as counter:
             return whole[0](problem, method, starts, jax.random.key(0) if key is None else key, others, counter)

@@ -36,7 +36,7 @@ CUTS = 12
 
 
 class Looked(NamedTuple):
-    """What was found at one place; `gradient`: in white coordinates, 0 for numbers that are `on` their bounds."""
+    """Findings at one place; `gradient`: in white coordinates, 0 for numbers that are `on` their bounds."""
 
     value: Float[Array, ""]
     gradient: Float[Array, " parameters"]
@@ -85,7 +85,7 @@ class Tried(NamedTuple):
 
 @eqx.filter_jit
 def _begun(problem: Problem, z: Array) -> tuple[Looked, tuple[Array, Array]]:
-    """What is found at the first place, and the deviations of the prior there, with where it has them."""
+    """Findings at the first place, and the deviations of the prior there, with where it has them."""
     note_trace("fit, gradient", named_parts(problem))
     curvature = prior_model(problem, z)[2]
     sizes = white_sizes(curvature)

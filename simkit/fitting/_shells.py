@@ -1,4 +1,4 @@
-"""What data tell of fields, by shells of waves of like length: a diagonal preconditioner in white coordinates."""
+"""Information of data about fields, by shells of waves of like length: a diagonal preconditioner in white coordinates."""
 
 import math
 from typing import Any, NamedTuple
@@ -55,7 +55,7 @@ def edges_to(last: float, most: int = MOST) -> np.ndarray:
 
 
 def probed(problem: Problem, sizes: Array, z: Array, key: PRNGKeyArray) -> Shells:
-    """What the data of a problem tell at one place: one product of the information with a random vector for each shell."""
+    """The shells of a problem at one place: one product of the information with a random vector for each shell."""
     counts = tuple(
         edges_to(prior.most_waves(block.shape)).size + 1 if isinstance(prior, AbstractField) else 1
         for block, prior in problem.unknowns.pairs

@@ -52,8 +52,8 @@ class _Model(NamedTuple):
     log_likelihood: float
 
 
-def fit_sparse(problem: Problem, method: Sparse, own: Fit, key: PRNGKeyArray, progress: Say) -> SparseFit:
-    """Fit by `Sparse`; `own` fits all unknowns of a problem as `fit` was asked to.
+def fit_sparse(problem: Problem, method: Sparse, own: Fit, again: Fit, key: PRNGKeyArray, progress: Say) -> SparseFit:
+    """Fit by `Sparse`; `own` fits all unknowns of a problem as `fit` was asked to, `again` those of another from one start.
 
     **Raises:** an `ArgumentError` for unknowns that cannot vanish, a `SimulationError` where the model in which all do fails.
     """
@@ -98,7 +98,7 @@ def fit_sparse(problem: Problem, method: Sparse, own: Fit, key: PRNGKeyArray, pr
         natural(np.stack([models[tuple(row)].z for row in active.tolist()])),
         jnp.asarray([models[tuple(row)].log_likelihood for row in active.tolist()], dtype),
         jnp.asarray(score, dtype),
-        _final(problem, gone, natural(best.z), key),
+        _final(problem, gone, natural(best.z), again, key),
         full,
         tuple(names),
         tuple(float(x) for x in given),
@@ -294,13 +294,11 @@ def _with(problem: Problem, mask: np.ndarray) -> Problem:
     return problem.with_parts(dataset=dataset)
 
 
-def _final(problem: Problem, gone: dict[str, float], theta: Array, key: PRNGKeyArray) -> FitResult | None:
+def _final(problem: Problem, gone: dict[str, float], theta: Array, again: Fit, key: PRNGKeyArray) -> FitResult | None:
     """The fit of the chosen model from where it was fitted again."""
-    from ._fit import fit  # which calls this
-
     reduced = with_fixed(problem, gone)
     if not reduced.size:
         return None
     left = np.array([name not in gone for name in problem.names])
     start = np.clip(np.asarray(theta)[left], np.asarray(reduced.bounds)[:, 0], np.asarray(reduced.bounds)[:, 1])
-    return fit(reduced, starts=start[None], key=key, horizons=(1.0,), method=GaussNewton(), progress=False)
+    return again(reduced, start, key)

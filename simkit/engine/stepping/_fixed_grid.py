@@ -213,7 +213,7 @@ def checkpointed_scan(
 
 
 def policy_of(record: Record) -> Any:
-    """What reverse mode keeps of each step beside its carry: the slopes of its stages, where the record keeps those."""
+    """The rule of what reverse mode keeps of a step beside its carry: the slopes of its stages, where the record keeps those."""
     return jax.checkpoint_policies.save_only_these_names(AbstractSplitStepper.kept) if record.stages else None
 
 

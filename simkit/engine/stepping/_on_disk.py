@@ -148,7 +148,7 @@ def files_of(choice: OnDisk) -> Files:
 
 
 def segment_length(choice: OnDisk, steps: int, carry: int, state: int, stages: int = 0) -> tuple[int, bool]:
-    """How many steps a segment has, and whether it keeps the slopes of its stages beside the carries of `carry` bytes each."""
+    """The steps of a segment, and whether it keeps the slopes of its stages beside the carries of `carry` bytes each."""
     index = 4  # a step's number, kept beside its carry
     free = int(choice.memory) - WORKING_STATES * state
     each = carry + index + stages
