@@ -64,13 +64,14 @@ def test_every_solver_without_arguments_has_its_name():
         and not kind.__name__.startswith(("Abstract", "Stepper"))
     }
     # The first are what particles and discrete systems bring, the others take solvers: one of Diffrax, and those of the parts of
-    # a coupled system, and the stochastic one whose steps adapt.
+    # a coupled system, the stochastic one whose steps adapt, and the one that a run takes by itself where a system jumps.
     given = {
         simkit.solvers.ParticleStepper,
         simkit.solvers.DiscreteStepper,
         simkit.solvers.FromDiffrax,
         simkit.solvers.Strang,
         simkit.solvers.HalfSteps,
+        simkit.solvers.WithJumps,
     }
     assert classes - set(SOLVERS.values()) == given
     assert all(isinstance(as_solver(name), kind) for name, kind in SOLVERS.items())
