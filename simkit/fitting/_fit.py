@@ -163,10 +163,9 @@ def fit(
     - `method`: `GaussNewton()` by default, with more steps where nothing moves in time; `LBFGS()`, the default for a likelihood
         without residuals, or `Optimiser` for any Optax transformation; `GaussNewtonCG` or `FieldLBFGS` for fields, from the
         middle of the priors, from `Free.start` or from each of the given starts. `IteratedFiltering()` is for likelihoods by
-        particles, the default
-        there. `EnsembleKalmanInversion()` goes from the priors to the posterior without derivatives. `SAEM()` is for populations
-        where `Marginal()`, their default, is too coarse. These four take none of the arguments that follow `key` but for
-        `progress`; `IteratedFiltering` takes `store` and `within` too.
+        particles, the default there. `EnsembleKalmanInversion()` goes from the priors to the posterior without derivatives.
+        `SAEM()` is for populations where `Marginal()`, their default, is too coarse. These four take none of the arguments that
+        follow `key` but for `progress`; `IteratedFiltering` takes `store` and `within` too.
     - `key`: a random key for the draws of starts and methods; `jax.random.key(0)` by default, so that a fit repeats itself.
     - `horizons`: increasing fractions of each experiment's span, the last 1: the data up to there are fitted first, each
         stage from where the one before ended. (0.25, 0.5, 1) by default, since long data of an oscillator have many local

@@ -66,9 +66,9 @@ def descend(
 ) -> Descent:
     r"""Descend from `z` to a minimum of the negative log posterior and the penalty.
 
-    Each step is the minimum of the local quadratic model, the penalty as it is and a damping
-    $\tfrac12 \mu \sum_j h_j d_j^2$ with the curvatures h (Levenberg and Marquardt), inside the bounds. Proximal Newton steps: Lee,
-    Sun and Saunders (2014), SIAM Journal on Optimization 24:1420, doi:10.1137/130921428.
+    Each step is the minimum of the local quadratic model, the penalty as it is and a damping $\tfrac12 \mu \sum_j h_j d_j^2$
+    with the curvatures h (Levenberg and Marquardt), inside the bounds. Proximal Newton steps: Lee, Sun and Saunders (2014),
+    SIAM Journal on Optimization 24:1420, doi:10.1137/130921428.
     """
     bounds = problem.coordinate_bounds()
     box = _box(z, bounds, penalty)

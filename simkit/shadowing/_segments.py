@@ -25,12 +25,10 @@ class Traced(NamedTuple):
 class Segments(NamedTuple):
     """Numbers of each segment of a run, of M homogeneous tangents and P inhomogeneous ones, and of the whole run.
 
-    `square` (M, M) and `mixed` (M, P): integrals of products of tangents perpendicular to the slope; `factor` (M, M) and `shift`
-    (M, P): the coefficients of a segment are factor @ those of the one before + shift; `along` (M,), `direct` (P,): the
-    change of the integral
-    of the quantity by a tangent without and with the parameters; `leap` (M + P,), the time by which each tangent is ahead
-    at the end, and
-    `value`: the integral of the quantity and, at the end, the quantity itself.
+    `square` (M, M) and `mixed` (M, P): integrals of products of tangents perpendicular to the slope; `factor` (M, M) and
+    `shift` (M, P): the coefficients of a segment are factor @ those of the one before + shift; `along` (M,), `direct` (P,): the
+    change of the integral of the quantity by a tangent without and with the parameters; `leap` (M + P,), the time by which each
+    tangent is ahead at the end, and `value`: the integral of the quantity and, at the end, the quantity itself.
     """
 
     square: Array

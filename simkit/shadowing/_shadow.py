@@ -23,13 +23,11 @@ from ._segments import Segments, Traced, segments_of, slopes_of_average
 class Shadowed(eqx.Module):
     """Result of `shadow`; it prints itself.
 
-    - `names`: the paths of the parameters; `value`, `error`: the derivative of the average by each and its standard error,
-        from the scatter
-        of independent runs.
+    - `names`: the paths of the parameters; `value`, `error`: the derivative of the average by each and its standard error, from
+        the scatter of independent runs.
     - `average`, `average_error`: the average itself. `runs`: shape `(runs, parameters)`, the derivative from each run.
-    - `exponents`: the largest Lyapunov exponents, without that of a displacement along the trajectory, per unit of time,
-        one for each
-        homogeneous tangent, and `exponent_errors`.
+    - `exponents`: the largest Lyapunov exponents, without that of a displacement along the trajectory, per unit of time, one
+        for each homogeneous tangent, and `exponent_errors`.
     """
 
     names: tuple[str, ...] = eqx.field(static=True)
@@ -93,28 +91,24 @@ def shadow(
     $$\frac{d}{ds} \lim_{T \to \infty} \frac{1}{T} \int_0^T J(u(t; s), s) \, dt$$
 
     The derivative of a run grows exponentially and says nothing about its average. Near a trajectory of one parameter there
-    runs another one
-    of the changed parameter, its shadow, which starts elsewhere and stays near. Its displacement is an inhomogeneous
-    tangent $v^*$ plus a
-    combination of M homogeneous ones, $v = v^* + W a$, whose part perpendicular to the trajectory's slope f is least. In
-    each of K segments the tangents start
-    anew (orthogonal, and perpendicular to f), so that they stay of moderate size:
+    runs another one of the changed parameter, its shadow, which starts elsewhere and stays near. Its displacement is an
+    inhomogeneous tangent $v^*$ plus a combination of M homogeneous ones, $v = v^* + W a$, whose part perpendicular to the
+    trajectory's slope f is least. In each of K segments the tangents start anew (orthogonal, and perpendicular to f), so that
+    they stay of moderate size:
 
     $$\min_a \sum_i \int |v_i^\perp|^2 dt, \quad a_{i+1} = R_i a_i + b_i, \qquad
     \frac{d \bar J}{d s} = \frac{1}{T} \sum_i \left[ \int_i \left( \partial_u J \, v_i + \partial_s J \right) dt
     + \xi_i (\bar J - J) \Big|_{t_{i+1}} \right], \quad \xi = \frac{v \cdot f}{f \cdot f}$$
 
     Only products of the simulation's derivative with tangents are taken, M + P of them, M the number of modes and P that of
-    parameters: no matrix of the
-    size of the state, and any system and solver that `simulate` serves.
+    parameters: no matrix of the size of the state, and any system and solver that `simulate` serves.
 
     **Arguments:**
 
     - `system`: a system without noise whose right side does not depend on time.
     - `y0`: where to start; a first part of the run, `settle` long, is left out.
-    - `times`: shape `(times,)`, equally spaced; one run, of which the average is taken by the trapezoidal rule. Good
-        values: 20 to 100
-        times of decorrelation, with a spacing that resolves the quantity.
+    - `times`: shape `(times,)`, equally spaced; one run, of which the average is taken by the trapezoidal rule. Good values: 20
+        to 100 times of decorrelation, with a spacing that resolves the quantity.
     - `quantity`: `quantity(system, y)`, the number that is averaged, of a state as users see it.
     - `by`: paths of the parameters, such as `["rayleigh"]`; an array's elements are named `forcing.3`.
     - `modes`: how many homogeneous tangents to follow, at least as many as grow; by default 2, 4, 8, ... until the last shrinks.
@@ -124,19 +118,17 @@ def shadow(
     - `settle`: how long the start is left out, by default as long as one run.
     - `solver`, `step`: as in `simulate`. `key`: for the first tangents, by default `jax.random.key(0)`.
 
-    **Returns:** a `Shadowed`: value, error, and the Lyapunov exponents that tell whether the modes suffice. Where `enough`
-    is False the value is not to be used. The
-    error is that of sampling: of systems whose response is not smooth (not uniformly hyperbolic) shadowing has a bias that
-    no run shows, and an end effect
-    that falls with the length of a run; compare two lengths.
+    **Returns:** a `Shadowed`: value, error, and the Lyapunov exponents that tell whether the modes suffice. Where `enough` is
+    False the value is not to be used. The error is that of sampling: of systems whose response is not smooth (not uniformly
+    hyperbolic) shadowing has a bias that no run shows, and an end effect that falls with the length of a run; compare two
+    lengths.
 
     **Raises:** an `ArgumentError` for times, modes or segments that do not fit, an `UnknownNameError` for a path that names
-    nothing, a
-    `SimulationError` where a run fails.
+    nothing, a `SimulationError` where a run fails.
 
     **Reference:** Ni and Wang (2017), Sensitivity analysis on chaotic dynamical systems by non-intrusive least squares
-    shadowing, Journal of Computational
-    Physics 347:56, doi:10.1016/j.jcp.2017.06.033; Wang, Hu and Blonigan (2014), doi:10.1016/j.jcp.2014.03.002.
+    shadowing, Journal of Computational Physics 347:56, doi:10.1016/j.jcp.2017.06.033; Wang, Hu and Blonigan (2014),
+    doi:10.1016/j.jcp.2014.03.002.
 
     ```python
     import numpy as np

@@ -25,17 +25,13 @@ class Reversible(Stepper):
 
     $$y_{n+1} = \lambda y_n + (1 - \lambda) z_n + \Psi_h(t_n, z_n), \qquad z_{n+1} = z_n - \Psi_{-h}(t_{n+1}, y_{n+1})$$
 
-    These are of the order of `inner`, cost twice its evaluations, and are solved for $z_n$ and then $y_n$ without an
-    equation. Reverse mode
-    therefore starts from the end of each window between two save times and reconstructs the states before it: what it holds
-    does not grow with the
-    number of steps between save times. The gradient is that of the steps taken, as by `gradient=Checkpointed(...)` with
-    this solver, to
-    a rounding error that grows over a window by $\lambda^{-n}$ in n steps, and by what the system itself contracts. Where
-    the start that
-    is reconstructed differs from the true one by more than the square root of the float type's rounding, relative to its
-    largest number, the gradient is NaN: save more often, which starts the reconstruction anew, or take
-    `gradient=Checkpointed(...)` or `OnDisk(...)`.
+    These are of the order of `inner`, cost twice its evaluations, and are solved for $z_n$ and then $y_n$ without an equation.
+    Reverse mode therefore starts from the end of each window between two save times and reconstructs the states before it: what
+    it holds does not grow with the number of steps between save times. The gradient is that of the steps taken, as by
+    `gradient=Checkpointed(...)` with this solver, to a rounding error that grows over a window by $\lambda^{-n}$ in n steps,
+    and by what the system itself contracts. Where the start that is reconstructed differs from the true one by more than the
+    square root of the float type's rounding, relative to its largest number, the gradient is NaN: save more often, which starts
+    the reconstruction anew, or take `gradient=Checkpointed(...)` or `OnDisk(...)`.
 
     **Arguments:**
 
@@ -51,8 +47,7 @@ class Reversible(Stepper):
     bounded size where the system is stiff) or the coupling lies outside.
 
     **Reference:** McCallum and Foster (2024), Efficient, accurate and stable gradients for neural ODEs, arXiv:2410.11648,
-    equation 4
-    and algorithm 2.
+    equation 4 and algorithm 2.
 
     ```python
     import jax

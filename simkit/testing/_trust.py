@@ -104,8 +104,7 @@ def perturbation_growth(
     $$\lambda = \frac{1}{t - t_d} \ln \frac{|\delta(t)|}{|\delta(t_d)|}, \qquad t_h = \frac{1}{\lambda} \ln \frac{1}{\epsilon}$$
 
     for a small displacement $\delta$, with the relative tolerance $\epsilon$ of the solve, or the square root of the float
-    type's rounding for fixed
-    steps; the first quarter of the run, to $t_d$, is for the displacement to turn.
+    type's rounding for fixed steps; the first quarter of the run, to $t_d$, is for the displacement to turn.
 
     **Arguments:** as of `simulate`. **Returns:** a `Growth`.
 

@@ -20,9 +20,8 @@ class TrustLine(eqx.Module):
     """Result of `trust_line`; it prints one line.
 
     - `value`, `gradient`: of the loss, the gradient as a pytree of the arguments; `norm`, its Euclidean norm.
-    - `agreement`: the relative difference between reverse mode and central differences along a random direction; NaN where
-        the gradient or
-        the loss is not finite. `agrees`: whether that is as small as differences can show.
+    - `agreement`: the relative difference between reverse mode and central differences along a random direction; NaN where the
+        gradient or the loss is not finite. `agrees`: whether that is as small as differences can show.
     - `growth`: that of a small displacement of the state, where it was given.
     """
 
@@ -59,11 +58,10 @@ def trust_line(
 ) -> TrustLine:
     """The gradient of a loss with one line that says whether to believe it.
 
-    Three things decide: whether reverse mode and central differences agree along random directions, how large the gradient
-    is, and how fast
-    displacements grow over the run. The first can hold where the gradient is useless: of a chaotic run beyond its horizon,
-    both estimators find
-    the same slope of a function that nobody can descend. `check_gradient` does the same for a `Problem`, experiment by experiment.
+    Three things decide: whether reverse mode and central differences agree along random directions, how large the gradient is,
+    and how fast displacements grow over the run. The first can hold where the gradient is useless: of a chaotic run beyond its
+    horizon, both estimators find the same slope of a function that nobody can descend. `check_gradient` does the same for a
+    `Problem`, experiment by experiment.
 
     **Arguments:**
 

@@ -81,9 +81,8 @@ def counted_loop(body: Body, given: PyTree, carry: PyTree, length: int) -> Any:
 def reversed_loop(body: Body, undo: Callable[..., Any], length: int) -> Loop:
     """A loop of steps that are undone one by one.
 
-    `undo(given, after, i, cotangents) -> before, of given, of before`: the carry before step i, and the transpose of the
-    step's derivative.
-    Cotangents are NaN where the first carry is not found again.
+    `undo(given, after, i, cotangents) -> before, of given, of before`: the carry before step i, and the transpose of the step's
+    derivative. Cotangents are NaN where the first carry is not found again.
     """
 
     def back(given: PyTree, begin: PyTree, end: PyTree, record: PyTree, cotangents: PyTree) -> Any:

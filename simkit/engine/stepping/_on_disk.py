@@ -29,11 +29,10 @@ MEMORY = 2**26  # bytes: what reverse mode holds of one segment by default
 class OnDisk:
     """Reverse mode whose record is in files: `gradient=OnDisk("scratch")`.
 
-    Two levels of checkpoints. The states with which segments of fixed steps begin are written to files while the run goes
-    on; reverse mode
-    reads them from the last to the first, computes the steps of one segment again, and keeps in memory what it needs of
-    that one alone. The
-    segments are as long as `memory` allows. The gradient is that of `Checkpointed` with segments of the same length, to the bit.
+    Two levels of checkpoints. The states with which segments of fixed steps begin are written to files while the run goes on;
+    reverse mode reads them from the last to the first, computes the steps of one segment again, and keeps in memory what it
+    needs of that one alone. The segments are as long as `memory` allows. The gradient is that of `Checkpointed` with segments
+    of the same length, to the bit.
 
     **Arguments:**
 
@@ -55,9 +54,8 @@ class OnDisk:
     steps are adaptive, or there are events.
 
     **Reference:** A. Griewank, A. Walther (2000), doi:10.1145/347837.347846; two levels of storage: G. Aupy et al. (2016),
-    Optimal multistage
-    algorithm for adjoint computation, SIAM Journal on Scientific Computing 38, C232, doi:10.1137/15M1019222 (here with
-    segments of equal lengths).
+    Optimal multistage algorithm for adjoint computation, SIAM Journal on Scientific Computing 38, C232, doi:10.1137/15M1019222
+    (here with segments of equal lengths).
 
     ```python
     import jax

@@ -38,49 +38,42 @@ class BodyInFlow(eqx.Module):
 class MovingBody(DiscreteSystem):
     r"""A disk (in three dimensions a ball) that moves in a `LatticeBoltzmann` fluid, and the fluid that it moves.
 
-    In each step the fluid inside of the body is given the body's velocity, and the body loses what momentum the fluid
-    gains. With the
-    share $\varphi(x)$ of a cell inside, which falls from 1 to 0 over the width of a cell, and the fluid's velocity $u^*$
-    without the body, the
-    acceleration of a cell is
+    In each step the fluid inside of the body is given the body's velocity, and the body loses what momentum the fluid gains.
+    With the share $\varphi(x)$ of a cell inside, which falls from 1 to 0 over the width of a cell, and the fluid's velocity
+    $u^*$ without the body, the acceleration of a cell is
 
     $$a = \frac{2 \varphi}{\Delta t} (U + \Omega \times r - u^*), \qquad
     (m - m_f) \frac{U' - U}{\Delta t} = (m - m_f)\, g - \int \rho\, a \, dV, \qquad
     (I - I_f) \frac{\Omega' - \Omega}{\Delta t} = - \int \rho\, r \times a \, dV$$
 
-    in which the fluid inside, of mass $m_f$, carries its own inertia. Both equations are solved for the new velocity $U'$,
-    so that light and neutral
-    bodies are as stable as heavy ones, and momentum is exchanged to rounding. The body moves with the new velocity.
+    in which the fluid inside, of mass $m_f$, carries its own inertia. Both equations are solved for the new velocity $U'$, so
+    that light and neutral bodies are as stable as heavy ones, and momentum is exchanged to rounding. The body moves with the
+    new velocity.
 
     - `fluid`: the `LatticeBoltzmann` system around it, without an obstacle; its `step` is that of the whole. A uniform
         `force` acts on the fluid, also inside.
     - `radius`; `density`: that of the body over that of the fluid, for a free body.
-    - `gravity`: an acceleration, shape (dimensions,), that acts on the difference of the densities: the pressure that
-        carries a fluid at
-        rest is not part of the state. None without.
+    - `gravity`: an acceleration, shape (dimensions,), that acts on the difference of the densities: the pressure that carries a
+        fluid at rest is not part of the state. None without.
     - `motion`: a callable `t -> centre`, shape (dimensions,), of a body that is moved; its velocity is the derivative. The
         density then matters for nothing.
 
     Outputs are those of the fluid, `centre`, `velocity_of_body`, `angle`, `spin`, and `drag`, the force of the fluid on the
-    body without its buoyancy
-    at rest, for each unit of density: the momentum that the fluid loses in the step that follows, and that which the fluid
-    inside gains.
+    body without its buoyancy at rest, for each unit of density: the momentum that the fluid loses in the step that follows, and
+    that which the fluid inside gains.
 
-    Along periodic axes the body crosses ends; a centre that passes a wall makes the run fail. There are no forces of
-    contact: walls are
-    approached through the film of fluid alone, down to about a cell. Derivatives exist by all numbers, the radius, the
-    density and the motion included.
+    Along periodic axes the body crosses ends; a centre that passes a wall makes the run fail. There are no forces of contact:
+    walls are approached through the film of fluid alone, down to about a cell. Derivatives exist by all numbers, the radius,
+    the density and the motion included.
 
     **Good values:** twelve or more cells across (at least five), speeds below a twentieth of a cell a step, densities from 0 to
     100. The surface is a cell thick, which forces feel by some per cent.
 
-    **Raises:** an `ArgumentError` where the fluid has an obstacle or open ends, or the body is too small for the grid,
-    larger than the
-    box, or starts outside.
+    **Raises:** an `ArgumentError` where the fluid has an obstacle or open ends, or the body is too small for the grid, larger
+    than the box, or starts outside.
 
     **Source:** Feng and Michaelides (2005), J. Comput. Phys. 202:20, and Jafari, Yamamoto and Rahnama (2011), Phys. Rev. E
-    83:026702, for forces on smoothed bodies;
-    Kang and Hassan (2011), Int. J. Numer. Meth. Fluids 66:1132, for the factor 2.
+    83:026702, for forces on smoothed bodies; Kang and Hassan (2011), Int. J. Numer. Meth. Fluids 66:1132, for the factor 2.
 
     ```python
     import simkit
