@@ -939,6 +939,10 @@ ROWS = {
         lambda: simkit.GaussNewtonCG(coarse=S),
         "`coarse` must be a problem",
     ),
+    "fit of fields, a negative tolerance": (
+        lambda: simkit.FieldLBFGS(tolerance=-1.0),
+        "`tolerance` must be a number of at least 0",
+    ),
     "fit of fields, a system among coarser problems": (
         lambda: simkit.FieldLBFGS(coarse=(S,)),
         "`coarse` must be a problem or several",

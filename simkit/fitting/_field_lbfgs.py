@@ -56,6 +56,7 @@ class FieldLBFGS(AbstractFieldMethod):
     coarse: tuple[Problem, ...] = eqx.field(converter=_problems, default=())
 
     def __check_init__(self):
+        self.check_tolerance()
         check_count("max_steps", self.max_steps)
         check_count("memory", self.memory)
         check_count("modes", self.modes, least=0)

@@ -57,6 +57,7 @@ class GaussNewtonCG(AbstractFieldMethod):
     coarse: Problem | None = None
 
     def __check_init__(self):
+        self.check_tolerance()
         check_count("max_steps", self.max_steps)
         check_count("max_products", self.max_products)
         check_count("modes", self.modes, least=0)

@@ -25,6 +25,9 @@ from ._stored import blocks
 DECADES = 3.0
 """Decades of strengths below that at which everything has vanished."""
 
+ABOVE = 1e-6
+"""Share by which the first strength lies above that at which everything just vanishes."""
+
 EXCHANGES = 5
 """Most rounds in which a strength begins again from what another one found."""
 
@@ -173,6 +176,8 @@ def _strengths(method: Sparse, none: End, weight: np.ndarray, places: np.ndarray
             "The likelihood must depend on some of the unknowns in `names` where all are at their targets, but its derivative by "
             "each is 0 there. Give `strengths`, or other targets."
         )
+    # At the knot itself rounding decides whether one of them leaves its target.
+    most *= 1 + max(ABOVE, float(jnp.finfo(none.z.dtype).eps) ** 0.5)
     return np.append(most * np.logspace(0, -DECADES, method.count), 0.0)
 
 
