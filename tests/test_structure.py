@@ -31,7 +31,12 @@ def modules():
             if cls not in seen:
                 seen.add(cls)
                 todo.append(cls)
-    return sorted((cls for cls in seen if cls.__module__.startswith("simkit")), key=lambda cls: cls.__qualname__)
+    return sorted(filter(is_own, seen), key=lambda cls: cls.__qualname__)
+
+
+def is_own(cls):
+    """Tell whether a class is the package's, not one that another test has loaded from a user's file."""
+    return cls.__module__.split(".")[0] == "simkit"
 
 
 def methods(cls):
@@ -43,7 +48,7 @@ def methods(cls):
 
 
 def own_bases(cls):
-    return [base for base in cls.__mro__[1:] if base.__module__.startswith("simkit")]
+    return list(filter(is_own, cls.__mro__[1:]))
 
 
 def is_abstract(cls):

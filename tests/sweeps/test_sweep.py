@@ -1,6 +1,7 @@
 """sweep: its numbers, what it stores, how it is read, and what it refuses."""
 
 import dataclasses
+import re
 import subprocess
 import sys
 import time
@@ -317,7 +318,8 @@ def test_times_left():
     progress.add(50, 1)  # 40 seconds, most of them compilation
     progress.ended = time.perf_counter() - 10.0
     progress.add(100, 0)  # 10 seconds
-    assert progress.line() == "250 of 1000 members, 10 a second, 1:15 left, 1 failed"
+    # On a busy machine more than 10 seconds have passed when the line is read.
+    assert re.fullmatch(r"250 of 1000 members, (10|9\.\d+) a second, 1:(1[5-9]|2\d) left, 1 failed", progress.line())
     assert [clock(seconds) for seconds in (0.4, 7.0, 750.0, 11100.0)] == ["0:00", "0:07", "12:30", "3:05:00"]
 
 
