@@ -28,7 +28,8 @@ class Segments(NamedTuple):
     `square` (M, M) and `mixed` (M, P): integrals of products of tangents perpendicular to the slope; `factor` (M, M) and
     `shift` (M, P): the coefficients of a segment are factor @ those of the one before + shift; `along` (M,), `direct` (P,): the
     change of the integral of the quantity by a tangent without and with the parameters; `leap` (M + P,), the time by which each
-    tangent is ahead at the end, and `value`: the integral of the quantity and, at the end, the quantity itself.
+    tangent is ahead at the end, and `value`: the integral of the quantity and, at the end, the quantity itself. `reach`: how far
+    the states get from the first one, `size`: the largest state, `pace`: the integral of the square of the slope.
     """
 
     square: Array
@@ -39,6 +40,9 @@ class Segments(NamedTuple):
     direct: Array
     leap: Array
     value: Array
+    reach: Array
+    size: Array
+    pace: Array
 
 
 def segments_of(traced: Traced, values: Array, state: Array, begin: Array, weights: Array, count: int) -> Segments:
@@ -79,6 +83,9 @@ def segments_of(traced: Traced, values: Array, state: Array, begin: Array, weigh
             changes[size:] @ weights,
             ahead[:, -1],
             jnp.stack([quantity @ weights, quantity[-1]]),
+            jnp.max(jnp.linalg.norm(rows - rows[:1], axis=1)),
+            jnp.max(jnp.linalg.norm(rows, axis=1)),
+            jnp.sum(slopes**2, axis=1) @ weights,
         )
         return (rows[-1], q.T, driven - inside @ q.T), found
 

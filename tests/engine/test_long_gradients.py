@@ -71,7 +71,7 @@ def test_what_cannot_be_reconstructed_is_nan():
     of = lambda y0, times: simkit.simulate(decay, y0, times, solver=solver, step=0.01).final()["y"]
     assert np.isnan(jax.grad(of)(y0, np.array([0.0, 1.0]))["y"])  # e^24 roundings are more than half the digits
     saved = np.linspace(0.0, 1.0, 21)  # between save times they are e^1.2
-    np.testing.assert_allclose(jax.grad(of)(y0, saved)["y"], np.exp(-24.0), rtol=1e-6)
+    np.testing.assert_allclose(jax.grad(of)(y0, saved)["y"], np.exp(-24.0), rtol=1e-4)
 
 
 def test_reversible_run_whose_states_come_apart_fails():
@@ -84,7 +84,7 @@ def test_reversible_run_whose_states_come_apart_fails():
     decay = simkit.from_equations({"d y": "-y"}, parameters={})
     for size in (1.0, 1e-12):
         run = simkit.simulate(decay, {"y": size}, [0.0, 20.0], solver=Reversible(), step=0.1, on_failure="mark")
-        assert not run.ok
+        assert int(run.status) == int(simkit.Status.NON_FINITE)
 
 
 @pytest.mark.parametrize(("precision", "start", "span"), [("float64", 1e-3, 30.0), ("float32", 0.1, 11.0)])
