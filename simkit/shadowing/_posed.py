@@ -26,23 +26,19 @@ def check_outside(*given: Any) -> None:
 
 def check_flow(system: System) -> None:
     """Refuse systems without a slope that depends on the state alone."""
+    differences = "Take differences of averages over long runs"
     kinds = {
-        StochasticSystem: "its noise",
-        JumpSystem: "its jumps",
-        DiscreteSystem: "its steps of a length of their own",
-        DelayedSystem: "what it sees of its past",
-        StaticSystem: "no states that move",
+        StochasticSystem: ("has noise", f"{differences} with the same `key`."),
+        JumpSystem: ("has random jumps", f"{differences} with the same `key`."),
+        DiscreteSystem: ("goes by steps of a length of its own", f"{differences}."),
+        DelayedSystem: ("has delays", f"{differences}."),
+        StaticSystem: ("has no states that move", "Take `jax.grad` of its outputs."),
     }
-    for kind, why in kinds.items():
+    for kind, (why, remedy) in kinds.items():
         if isinstance(system, kind):
-            remedy = (
-                "Take differences of averages over long runs with the same `key`, or `simkit.sensitivity`."
-                if kind in (StochasticSystem, JumpSystem)
-                else "Take differences of averages over long runs."
-            )
             raise ArgumentError(
-                f"Argument `system` must be one of ordinary differential equations for `shadow`, but `{type(system).__name__}` has "
-                f"{why}: a shadow is a trajectory moved along and across its own slope. {remedy}"
+                "Argument `system` must be one of ordinary differential equations for `shadow`, which moves a trajectory along and "
+                f"across its slope, but `{type(system).__name__}` {why}. {remedy}"
             )
 
 
@@ -66,7 +62,9 @@ def checked_paths(by: Any) -> Sequence[str]:
     if isinstance(by, str) or not isinstance(by, Sequence) or not by or not all(isinstance(x, str) for x in by):
         raise ArgumentError(f'Argument `by` must list paths of parameters, such as `["rayleigh"]`, but it is {by!r}.')
     if twice := sorted({path for path in by if by.count(path) > 1}):
-        raise ArgumentError(f"Argument `by` must list each path once, but {', '.join(map(repr, twice))} is there twice.")
+        raise ArgumentError(
+            f"Argument `by` must list each path once, but {', '.join(map(repr, twice))} is there twice."
+        )
     return by
 
 
@@ -75,8 +73,8 @@ def check_modes(modes: Any, numbers: int) -> None:
     if numbers < 2:
         raise ArgumentError(
             "Argument `y0` must hold at least two numbers for `shadow`, but it holds one: a shadow is displaced across the "
-            "trajectory, and a single number has no direction beside it. It settles at a stable point, whose derivative "
-            "`simkit.steady_state` has."
+            "trajectory, and a single number has no direction beside it. Where it settles, the derivative is that of the end of a "
+            "long run, `jax.grad` of `simulate(...).final()`."
         )
     if modes is None:
         return
@@ -89,8 +87,16 @@ def check_modes(modes: Any, numbers: int) -> None:
 
 def check_settle(settle: Any) -> None:
     """Refuse what is not a positive time."""
-    if isinstance(settle, bool) or not np.isreal(settle) or np.ndim(settle) or isinstance(settle, str) or not settle > 0:
-        raise ArgumentError(f"Argument `settle` must be a positive time, such as that of one run, but it is {settle!r}.")
+    if (
+        isinstance(settle, bool)
+        or not np.isreal(settle)
+        or np.ndim(settle)
+        or isinstance(settle, str)
+        or not settle > 0
+    ):
+        raise ArgumentError(
+            f"Argument `settle` must be a positive time, such as that of one run, but it is {settle!r}."
+        )
 
 
 def check_quantity(quantity: Callable[[Any, Any], Any], values: Any, state: Any) -> None:
@@ -126,6 +132,6 @@ def check_moving(reach: np.ndarray, size: np.ndarray, pace: np.ndarray, rounding
         raise SimulationError(
             "A run of `shadow` comes to rest: its slope vanishes at a stable point, so that no displacement is along it, and the "
             f"slope of its slowest run is {np.sqrt(pace.min() / pace.max()) if pace.max() > 0 else 0:.1g} of that of its fastest. "
-            "Of a stable point take `simkit.steady_state`, whose derivative is exact; of an attractor that is reached slowly a "
-            "longer `settle`."
+            "At a stable point the derivative is that of the end of a long run, `jax.grad` of `simulate(...).final()`; of an attractor "
+            "that is reached slowly take a longer `settle`."
         )

@@ -135,7 +135,9 @@ def _one(found: Any) -> Any:
         raise ArgumentError(f"Argument `loss` must return one number, a float, but it returns {shown(found)}.")
     found = jnp.asarray(found)
     if found.size != 1:
-        raise ArgumentError(f"Argument `loss` must return one number, but its shape is {found.shape}. Take a sum or a mean.")
+        raise ArgumentError(
+            f"Argument `loss` must return one number, but its shape is {found.shape}. Take a sum or a mean."
+        )
     if found.dtype not in (jnp.float32, jnp.float64):
         raise ArgumentError(
             f"Argument `loss` must return a float32 or float64, but its type is {found.dtype}, which has no derivative or shows none "

@@ -79,7 +79,9 @@ def test_reversible_run_whose_states_come_apart_fails():
     last = lambda **known: simkit.simulate(settling, {"y": 0.0, "z": 1e-6}, [0.0, 40.0], step=0.1, **known).final()["y"]
     with pytest.raises(simkit.SimulationError, match="coupling.*exp.*Checkpointed"):
         last(solver=Reversible())
-    np.testing.assert_allclose(last(solver=Reversible(coupling=0.9)), 1.0, rtol=1e-10)  # below e^-0.1 they stay together
+    np.testing.assert_allclose(
+        last(solver=Reversible(coupling=0.9)), 1.0, rtol=1e-10
+    )  # below e^-0.1 they stay together
     # All of the state decays: it is measured by what is left of it, in any unit.
     decay = simkit.from_equations({"d y": "-y"}, parameters={})
     for size in (1.0, 1e-12):
