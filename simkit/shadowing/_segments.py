@@ -13,12 +13,12 @@ class Traced(NamedTuple):
     """Functions of one run's states, flat, and of the parameters.
 
     - `rows(values, state) -> (rows, n)`: the states at the times of a segment.
-    - `slope(values, state) -> (n,)`: the time derivative.
+    - `slope(values, state, t) -> (n,)`: the time derivative, at any time the same.
     - `quantity(values, state) -> ()`: what is averaged.
     """
 
     rows: Callable[[Any, Any], Any]
-    slope: Callable[[Any, Any], Any]
+    slope: Callable[[Any, Any, Any], Any]
     quantity: Callable[[Any, Any], Any]
 
 
@@ -48,6 +48,7 @@ class Segments(NamedTuple):
 def segments_of(traced: Traced, values: Array, state: Array, begin: Array, weights: Array, count: int) -> Segments:
     """Follow tangents over `count` segments; `begin` (M, n) are those to start with, `weights` of each row of an integral."""
     parameters = values.size
+    start = jnp.zeros((), state.dtype)
     eye = jnp.eye(parameters, dtype=values.dtype)
 
     def across(tangents: Array, slope: Array) -> tuple[Array, Array]:
@@ -64,7 +65,7 @@ def segments_of(traced: Traced, values: Array, state: Array, begin: Array, weigh
         moves = jnp.concatenate([free, driven])
         by = jnp.concatenate([jnp.zeros((free.shape[0], parameters), values.dtype), eye])
         rows, tangents = pushed(state, moves, by)
-        slopes = jax.vmap(lambda y: traced.slope(values, y))(rows)
+        slopes = jax.vmap(lambda y: traced.slope(values, y, start))(rows)
         beside, ahead = jax.vmap(across, (1, 0), (1, 1))(tangents, slopes)
         products = jnp.einsum("irn,jrn,r->ij", beside, beside, weights)
         change = lambda y, move, by: jax.jvp(traced.quantity, (values, y), (by, move))[1]
@@ -89,7 +90,7 @@ def segments_of(traced: Traced, values: Array, state: Array, begin: Array, weigh
         )
         return (rows[-1], q.T, driven - inside @ q.T), found
 
-    first, _ = across(begin, traced.slope(values, state))
+    first, _ = across(begin, traced.slope(values, state, start))
     q, _ = jnp.linalg.qr(first.T)
     driven = jnp.zeros((parameters, state.size), state.dtype)
     return jax.lax.scan(segment, (state, q.T, driven), None, length=count)[1]

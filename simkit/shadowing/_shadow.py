@@ -234,10 +234,10 @@ def _traced(
         )
         return jax.vmap(lambda y: ravel_pytree(y)[0])(run.ys)
 
-    def slope(values: Array, state: Array, t: Array | None = None) -> Array:
+    def slope(values: Array, state: Array, t: Array) -> Array:
         system = changed(values)
         encoded = system.encode(restore(state))
-        found = slope_of(SystemTerm(system, None), jnp.zeros((), state.dtype) if t is None else t, encoded)
+        found = slope_of(SystemTerm(system, None), t, encoded)
         return ravel_pytree(jax.jvp(system.decode, (encoded,), (found,))[1])[0]
 
     def quantity(values: Array, state: Array) -> Array:
@@ -248,10 +248,8 @@ def _traced(
 
 def _result(names: tuple[str, ...], found: Segments, span: float, complete: bool) -> Shadowed:
     runs = [jax.tree.map(lambda x, i=i: np.asarray(x[i]), found) for i in range(found.value.shape[0])]
-    check_moving(
-        *(np.asarray(x, float) for x in (found.reach.max(axis=1), found.size.max(axis=1), found.pace.sum(axis=1))),
-        float(jnp.finfo(found.size.dtype).eps),
-    )
+    reach, size, pace = (np.asarray(x, float) for x in (found.reach, found.size, found.pace))
+    check_moving(reach.max(axis=1), size.max(axis=1), pace.sum(axis=1), float(jnp.finfo(found.size.dtype).eps))
     if not all(np.isfinite(x).all() for run in runs for x in run):
         raise SimulationError("A run of `shadow` is not finite: take a shorter `step`, or another start.")
     means, slopes = zip(*(slopes_of_average(run, span) for run in runs), strict=True)

@@ -97,8 +97,8 @@ def trust_line(
     check_key(key)
     if tracing(arguments):
         raise ArgumentError(
-            "Argument `arguments` of `trust_line` must hold known numbers, but the call is inside `jit`, `vmap` or `grad`: its line "
-            "is text. Call it outside, of members of a batch one by one; it compiles itself."
+            "Argument `arguments` of `trust_line` must hold known numbers, but the call is inside `jit`, `vmap` or `grad`: its "
+            "line is text. Call it outside, of members of a batch one by one; it compiles itself."
         )
     arguments = jax.tree.map(lambda x: jnp.asarray(x) if isinstance(x, float) else x, arguments)
     moving, fixed = eqx.partition(arguments, eqx.is_inexact_array)
@@ -140,8 +140,8 @@ def _one(found: Any) -> Any:
         )
     if found.dtype not in (jnp.float32, jnp.float64):
         raise ArgumentError(
-            f"Argument `loss` must return a float32 or float64, but its type is {found.dtype}, which has no derivative or shows none "
-            "by differences."
+            f"Argument `loss` must return a float32 or float64, but its type is {found.dtype}, which has no derivative or shows "
+            "none by differences."
         )
     return found
 

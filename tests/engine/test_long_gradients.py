@@ -77,7 +77,7 @@ def test_what_cannot_be_reconstructed_is_nan():
 def test_reversible_run_whose_states_come_apart_fails():
     settling = simkit.from_equations({"d y": "a - y", "d z": "-z"}, parameters={"a": 1.0})
     last = lambda **known: simkit.simulate(settling, {"y": 0.0, "z": 1e-6}, [0.0, 40.0], step=0.1, **known).final()["y"]
-    with pytest.raises(simkit.SimulationError, match="coupling.*exp.*Checkpointed"):
+    with pytest.raises(simkit.SimulationError, match=r"coupling.*exp.*Checkpointed"):
         last(solver=Reversible())
     np.testing.assert_allclose(
         last(solver=Reversible(coupling=0.9)), 1.0, rtol=1e-10

@@ -85,7 +85,7 @@ def test_shadow_refuses():
 def test_shadow_refuses_systems_whose_slope_is_not_that_of_the_state():
     noisy, start, _, _ = simkit.odes.OrnsteinUhlenbeck.example()
     times = np.linspace(0.0, 1.0, 21)
-    with pytest.raises(simkit.ArgumentError, match="has noise.*same `key`"):
+    with pytest.raises(simkit.ArgumentError, match=r"has noise.*same `key`"):
         simkit.shadow(noisy, start, times, lambda system, y: y.x, by=["mean"], key=jax.random.key(0))
     body = simkit.fluids.MovingBody.example()
     with pytest.raises(simkit.ArgumentError, match="steps of a length of its own"):

@@ -56,11 +56,11 @@ def test_trust_line_refuses():
         with pytest.raises(simkit.ArgumentError, match="`directions` must be a whole number of at least 1"):
             simkit.testing.trust_line(lambda x: jnp.sum(x), jnp.ones(2), directions=directions)
     for wrong, message in ((lambda x: 3, "int"), (lambda x: None, "None"), (lambda x: jnp.sum(x > 0), "int")):
-        with pytest.raises(simkit.ArgumentError, match=f"`loss` must return .*{message}"):
+        with pytest.raises(simkit.ArgumentError, match=rf"`loss` must return .*{message}"):
             simkit.testing.trust_line(wrong, jnp.ones(2))
-    with pytest.raises(simkit.ArgumentError, match="`arguments` must hold float32 or float64.*bfloat16"):
+    with pytest.raises(simkit.ArgumentError, match=r"`arguments` must hold float32 or float64.*bfloat16"):
         simkit.testing.trust_line(lambda x: jnp.sum(x), jnp.ones(2, jnp.bfloat16))
-    with pytest.raises(simkit.ArgumentError, match="`loss` must return a float32.*bfloat16"):
+    with pytest.raises(simkit.ArgumentError, match=r"`loss` must return a float32.*bfloat16"):
         simkit.testing.trust_line(lambda x: jnp.sum(x).astype(jnp.bfloat16), jnp.ones(2))
     for wrap in (jax.jit, jax.vmap):
         with pytest.raises(simkit.ArgumentError, match="inside `jit`"):
