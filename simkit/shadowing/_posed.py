@@ -132,6 +132,6 @@ def check_moving(reach: np.ndarray, size: np.ndarray, pace: np.ndarray, rounding
         raise SimulationError(
             "A run of `shadow` comes to rest: its slope vanishes at a stable point, so that no displacement is along it, and the "
             f"slope of its slowest run is {np.sqrt(pace.min() / pace.max()) if pace.max() > 0 else 0:.1g} of that of its fastest. "
-            "At a stable point the derivative is that of the end of a long run, `jax.grad` of `simulate(...).final()`; of an attractor "
-            "that is reached slowly take a longer `settle`."
+            "At a stable point the derivative is that of the end of a long run, `jax.grad` of `simulate(...).final()`; of an "
+            "attractor that is reached slowly take a longer `settle`."
         )

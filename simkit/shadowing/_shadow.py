@@ -37,8 +37,8 @@ class Shadowed(eqx.Module):
     - `names`: the paths of the parameters; `value`, `error`: the derivative of the average by each and its standard error, from
         the scatter of independent runs.
     - `average`, `average_error`: the average itself. `runs`: shape `(runs, parameters)`, the derivative from each run.
-    - `span`: the length of a run. `exponents`: the largest Lyapunov exponents, without that of a displacement along the trajectory, per unit of time, one
-        for each homogeneous tangent, and `exponent_errors`.
+    - `exponents`: the largest Lyapunov exponents, without that of a displacement along the trajectory, per unit of time, one
+        for each homogeneous tangent, and `exponent_errors`. `span`: the length of a run.
     """
 
     names: tuple[str, ...] = eqx.field(static=True)
@@ -151,8 +151,9 @@ def shadow(
 
     **Returns:** a `Shadowed`: value, error, and the Lyapunov exponents that tell whether the modes suffice. Where `enough` is
     False the value is not to be used: a growing mode may be missing, or a mode beside the trajectory neither grows nor shrinks
-    (a system that conserves something, or a torus), so that the average depends on the start. The error is that of sampling: of systems whose response is not smooth (not uniformly
-    hyperbolic) shadowing has a bias that no run shows, and an end effect that falls with the length of a run; compare two
+    (a system that conserves something, or a torus), so that the average depends on the start.
+
+    The error is that of sampling: of systems whose response is not smooth (not uniformly hyperbolic) shadowing has a bias that no run shows, and an end effect that falls with the length of a run; compare two
     lengths.
 
     **Raises:** an `ArgumentError` for times, modes or segments that do not fit, for a system with noise, jumps, delays or a right
