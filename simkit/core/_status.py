@@ -140,8 +140,8 @@ _OF_DISCRETE = (
 )
 
 _OF_REVERSIBLE = (
-    "The two states of reversible steps came apart by more than a thousandth, or the state stopped being finite: what they differ "
-    "by grows by coupling * exp(a h) in each step of length h where the system contracts at the rate a. Take a smaller `coupling` of "
-    "`Reversible`, below exp(-a h), shorter steps or shorter runs, or another solver with `gradient=Checkpointed(...)` or "
+    "The two states of reversible steps came apart by more than a thousandth, or the state stopped being finite: their difference "
+    "grows by coupling * exp(a h) in each step of length h where the system contracts at the rate a. Take a smaller `coupling` "
+    "of `Reversible`, below exp(-a h), shorter steps or shorter runs, or another solver with `gradient=Checkpointed(...)` or "
     "`gradient=OnDisk(...)`."
 )

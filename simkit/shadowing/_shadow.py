@@ -153,8 +153,8 @@ def shadow(
     False the value is not to be used: a growing mode may be missing, or a mode beside the trajectory neither grows nor shrinks
     (a system that conserves something, or a torus), so that the average depends on the start.
 
-    The error is that of sampling: of systems whose response is not smooth (not uniformly hyperbolic) shadowing has a bias that no run shows, and an end effect that falls with the length of a run; compare two
-    lengths.
+    The error is that of sampling: of systems whose response is not smooth (not uniformly hyperbolic) shadowing has a bias that
+    no run shows, and an end effect that falls with the length of a run; compare two lengths.
 
     **Raises:** an `ArgumentError` for times, modes or segments that do not fit, for a system with noise, jumps, delays or a right
     side that depends on time, for a quantity that is not one float, and inside `jit`, `vmap` or `grad`; an `UnknownNameError` for a
