@@ -89,19 +89,21 @@ def test_reversible_run_whose_states_come_apart_fails():
         assert int(run.status) == int(simkit.Status.NON_FINITE)
 
 
-@pytest.mark.parametrize(("precision", "start", "span"), [("float64", 1e-3, 30.0), ("float32", 0.1, 11.0)])
+@pytest.mark.parametrize(("precision", "start", "span"), [("float64", 1e-3, 25.0), ("float32", 0.1, 11.0)])
 def test_reversible_gradient_that_is_left_of_a_cancellation_is_nan(precision, start, span):
-    # The slope by the start, e^-t far from it, is the sum of cotangents of both states that grow as e^t: found were 0.3 in place
-    # of 1e-7, and 30 % too much.
+    # The slope by the start, e^-t far from it, is the sum of cotangents of both states that grow as e^t. Windows of one unit are
+    # reconstructed well; without the check the slopes were -4e-4 for 1.4e-5, and 8e-3 for 1.7e-3.
     logistic = simkit.cast(simkit.from_equations({"d y": "y * (1 - y)"}, parameters={}), precision)
 
+    times = np.array([*np.arange(5.0), span]) if precision == "float32" else np.arange(span + 1)
+
     def last(y, span):
-        run = simkit.simulate(logistic, {"y": y}, np.array([0.0, span]), solver=Reversible(), step=0.075)
+        run = simkit.simulate(logistic, {"y": y}, times[times <= span], solver=Reversible(), step=0.05)
         return run.final()["y"]
 
     assert np.isnan(jax.grad(last)(jnp.asarray(start, precision), span))
-    exact = np.exp(4.5) / (1 + start * (np.exp(4.5) - 1)) ** 2
-    np.testing.assert_allclose(jax.grad(last)(jnp.asarray(start, precision), 4.5), exact, rtol=1e-4)
+    exact = np.exp(4.0) / (1 + start * (np.exp(4.0) - 1)) ** 2
+    np.testing.assert_allclose(jax.grad(last)(jnp.asarray(start, precision), 4.0), exact, rtol=1e-4)
 
 
 def test_reversible_gradient_of_a_field_that_starts_at_rest():
