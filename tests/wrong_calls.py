@@ -187,6 +187,18 @@ ROWS = {
     "shadow, one path": (lambda: simkit.shadow(S, Y0, T, lambda s, y: y.hare, by="growth"), "`by` must list paths"),
     "shadow, a number for a system": (lambda: simkit.shadow(3.0, Y0, T, lambda s, y: 0.0, by=["a"]), "`system`"),
     "shadow, a number for a quantity": (lambda: simkit.shadow(S, Y0, T, 3.0, by=["growth"]), "`quantity` must be"),
+    "shadow, a float for modes": (
+        lambda: simkit.shadow(S, Y0, T, lambda s, y: y.hare, by=["growth"], modes=2.0, segments=1, step=0.1),
+        "`modes` must be a whole number",
+    ),
+    "shadow, a text for settle": (
+        lambda: simkit.shadow(S, Y0, T, lambda s, y: y.hare, by=["growth"], settle="a", segments=1, step=0.1),
+        "`settle` must be a positive time",
+    ),
+    "trust_line, a float for directions": (
+        lambda: simkit.testing.trust_line(lambda y: y.hare, Y0, directions=1.5),
+        "`directions` must be a whole number",
+    ),
     "trust_line, a number": (lambda: simkit.testing.trust_line(3.0, Y0), "`loss` must be a function"),
     "moving body, no fluid": (lambda: fluids.MovingBody(3.0, radius=1.0), "`fluid` must be a `LatticeBoltzmann`"),
     "on_failure, a truth value": (lambda: simulate(S, Y0, T, on_failure=True), "`on_failure`"),

@@ -38,6 +38,8 @@ class Status(enum.IntEnum):
             return _OF_COURANT
         if "DiscreteStepper" in solver and self is Status.NON_FINITE:
             return _OF_DISCRETE
+        if "Reversible" in solver and self is Status.NON_FINITE:
+            return _OF_REVERSIBLE
         return self.message
 
 
@@ -135,4 +137,11 @@ _OF_COURANT = (
 _OF_DISCRETE = (
     "The state stopped being finite: a parameter is extreme, the model divides by zero, or the step that the system was made with "
     "is too long. Check the parameters, or make the system anew with a smaller `step` or, where it has one, a finer grid."
+)
+
+_OF_REVERSIBLE = (
+    "The two states of reversible steps came apart by more than a thousandth, or the state stopped being finite: their difference "
+    "grows by coupling * exp(a h) in each step of length h where the system contracts at the rate a. Take a smaller `coupling` "
+    "of `Reversible`, below exp(-a h), shorter steps or shorter runs, or another solver with `gradient=Checkpointed(...)` or "
+    "`gradient=OnDisk(...)`."
 )

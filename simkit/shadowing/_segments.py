@@ -13,12 +13,12 @@ class Traced(NamedTuple):
     """Functions of one run's states, flat, and of the parameters.
 
     - `rows(values, state) -> (rows, n)`: the states at the times of a segment.
-    - `slope(values, state) -> (n,)`: the time derivative.
+    - `slope(values, state, t) -> (n,)`: the time derivative, at any time the same.
     - `quantity(values, state) -> ()`: what is averaged.
     """
 
     rows: Callable[[Any, Any], Any]
-    slope: Callable[[Any, Any], Any]
+    slope: Callable[[Any, Any, Any], Any]
     quantity: Callable[[Any, Any], Any]
 
 
@@ -28,7 +28,8 @@ class Segments(NamedTuple):
     `square` (M, M) and `mixed` (M, P): integrals of products of tangents perpendicular to the slope; `factor` (M, M) and
     `shift` (M, P): the coefficients of a segment are factor @ those of the one before + shift; `along` (M,), `direct` (P,): the
     change of the integral of the quantity by a tangent without and with the parameters; `leap` (M + P,), the time by which each
-    tangent is ahead at the end, and `value`: the integral of the quantity and, at the end, the quantity itself.
+    tangent is ahead at the end, and `value`: the integral of the quantity and, at the end, the quantity itself. `reach`: how far
+    the states get from the first one, `size`: the largest state, `pace`: the integral of the square of the slope.
     """
 
     square: Array
@@ -39,11 +40,15 @@ class Segments(NamedTuple):
     direct: Array
     leap: Array
     value: Array
+    reach: Array
+    size: Array
+    pace: Array
 
 
 def segments_of(traced: Traced, values: Array, state: Array, begin: Array, weights: Array, count: int) -> Segments:
     """Follow tangents over `count` segments; `begin` (M, n) are those to start with, `weights` of each row of an integral."""
     parameters = values.size
+    start = jnp.zeros((), state.dtype)
     eye = jnp.eye(parameters, dtype=values.dtype)
 
     def across(tangents: Array, slope: Array) -> tuple[Array, Array]:
@@ -60,7 +65,7 @@ def segments_of(traced: Traced, values: Array, state: Array, begin: Array, weigh
         moves = jnp.concatenate([free, driven])
         by = jnp.concatenate([jnp.zeros((free.shape[0], parameters), values.dtype), eye])
         rows, tangents = pushed(state, moves, by)
-        slopes = jax.vmap(lambda y: traced.slope(values, y))(rows)
+        slopes = jax.vmap(lambda y: traced.slope(values, y, start))(rows)
         beside, ahead = jax.vmap(across, (1, 0), (1, 1))(tangents, slopes)
         products = jnp.einsum("irn,jrn,r->ij", beside, beside, weights)
         change = lambda y, move, by: jax.jvp(traced.quantity, (values, y), (by, move))[1]
@@ -79,10 +84,13 @@ def segments_of(traced: Traced, values: Array, state: Array, begin: Array, weigh
             changes[size:] @ weights,
             ahead[:, -1],
             jnp.stack([quantity @ weights, quantity[-1]]),
+            jnp.max(jnp.linalg.norm(rows - rows[:1], axis=1)),
+            jnp.max(jnp.linalg.norm(rows, axis=1)),
+            jnp.sum(slopes**2, axis=1) @ weights,
         )
         return (rows[-1], q.T, driven - inside @ q.T), found
 
-    first, _ = across(begin, traced.slope(values, state))
+    first, _ = across(begin, traced.slope(values, state, start))
     q, _ = jnp.linalg.qr(first.T)
     driven = jnp.zeros((parameters, state.size), state.dtype)
     return jax.lax.scan(segment, (state, q.T, driven), None, length=count)[1]

@@ -15,8 +15,19 @@ from .._doors import check_key
 from .._errors import ArgumentError, SimulationError
 from .._types import State
 from ..core import Setup, System, SystemTerm, as_state, check_system, generator, started
-from ..engine import Fixed, Varying, check_times, resolve, simulate
+from ..engine import Fixed, Varying, resolve, simulate
 from ..solvers import SolverLike, slope_of
+from ._posed import (
+    check_autonomous,
+    check_flow,
+    check_modes,
+    check_moving,
+    check_outside,
+    check_quantity,
+    check_settle,
+    checked_paths,
+    checked_times,
+)
 from ._segments import Segments, Traced, segments_of, slopes_of_average
 
 
@@ -27,7 +38,7 @@ class Shadowed(eqx.Module):
         the scatter of independent runs.
     - `average`, `average_error`: the average itself. `runs`: shape `(runs, parameters)`, the derivative from each run.
     - `exponents`: the largest Lyapunov exponents, without that of a displacement along the trajectory, per unit of time, one
-        for each homogeneous tangent, and `exponent_errors`.
+        for each homogeneous tangent, and `exponent_errors`. `span`: the length of a run.
     """
 
     names: tuple[str, ...] = eqx.field(static=True)
@@ -39,6 +50,7 @@ class Shadowed(eqx.Module):
     exponents: np.ndarray
     exponent_errors: np.ndarray
     complete: bool = eqx.field(static=True)
+    span: float = eqx.field(static=True)
 
     @property
     def modes(self) -> int:
@@ -51,9 +63,21 @@ class Shadowed(eqx.Module):
         return int(np.sum(self.exponents > 0))
 
     @property
-    def enough(self) -> bool:
+    def followed(self) -> bool:
         """Tell whether all growing tangents were followed: the slowest shrinks by over two errors, or there are no others."""
         return self.complete or bool(self.exponents[-1] < -2 * self.exponent_errors[-1])
+
+    @property
+    def neutral(self) -> int:
+        """The number of exponents that are not told from zero: by two errors, and by a factor of 10 in a run where none grows."""
+        grows = bool(np.any(self.exponents > 2 * self.exponent_errors + np.log(10) / self.span))
+        least = 2 * self.exponent_errors + (0.0 if grows else np.log(10) / self.span)
+        return int(np.sum(np.abs(self.exponents) <= least))
+
+    @property
+    def enough(self) -> bool:
+        """Tell whether all growing tangents were followed and none is neutral, along which the average keeps its start."""
+        return self.followed and self.neutral == 0
 
     def __repr__(self) -> str:
         lines = [
@@ -63,7 +87,14 @@ class Shadowed(eqx.Module):
         lines += [f"  by {n}: {v:.5g} +- {e:.2g}" for n, v, e in zip(self.names, self.value, self.error, strict=True)]
         exponents = ", ".join(f"{x:.3g}" for x in self.exponents)
         lines.append(f"  Lyapunov exponents of {self.modes} modes: {exponents}; {self.unstable} grow")
-        if not self.enough:
+        if self.neutral:
+            lines.append(
+                f"  {self.neutral} of them are not told from zero, beside that of the trajectory itself: the average may depend on "
+                "the start, as that of an oscillator without damping does, and then has no derivative by a parameter alone. "
+                "Remedy: longer runs tell slow growth from none; of a system that conserves something take averages of one value "
+                "of it, by differences."
+            )
+        if not self.followed:
             lines.append(
                 f"  Remedy: a mode that is not followed may grow as well. Take more: `modes={2 * self.modes}`, or longer "
                 f"runs where the last exponent, {self.exponents[-1]:.2g} +- {self.exponent_errors[-1]:.1g}, is not told from zero."
@@ -119,12 +150,15 @@ def shadow(
     - `solver`, `step`: as in `simulate`. `key`: for the first tangents, by default `jax.random.key(0)`.
 
     **Returns:** a `Shadowed`: value, error, and the Lyapunov exponents that tell whether the modes suffice. Where `enough` is
-    False the value is not to be used. The error is that of sampling: of systems whose response is not smooth (not uniformly
-    hyperbolic) shadowing has a bias that no run shows, and an end effect that falls with the length of a run; compare two
-    lengths.
+    False the value is not to be used: a growing mode may be missing, or a mode beside the trajectory neither grows nor shrinks
+    (a system that conserves something, or a torus), so that the average depends on the start.
 
-    **Raises:** an `ArgumentError` for times, modes or segments that do not fit, an `UnknownNameError` for a path that names
-    nothing, a `SimulationError` where a run fails.
+    The error is that of sampling: of systems whose response is not smooth (not uniformly hyperbolic) shadowing has a bias that
+    no run shows, and an end effect that falls with the length of a run; compare two lengths.
+
+    **Raises:** an `ArgumentError` for times, modes or segments that do not fit, for a system with noise, jumps, delays or a right
+    side that depends on time, for a quantity that is not one float, and inside `jit`, `vmap` or `grad`; an `UnknownNameError` for a
+    path that names nothing; a `SimulationError` where a run fails or comes to rest.
 
     **Reference:** Ni and Wang (2017), Sensitivity analysis on chaotic dynamical systems by non-intrusive least squares
     shadowing, Journal of Computational Physics 347:56, doi:10.1016/j.jcp.2017.06.033; Wang, Hu and Blonigan (2014),
@@ -142,29 +176,32 @@ def shadow(
     print(found)
     ```
     """
+    check_outside(system, y0, times)
     check_system(system, y0)
+    check_flow(system)
     check_key(key)
     if not callable(quantity):
         raise ArgumentError(f"Argument `quantity` must be a function of system and state, but it is {quantity!r}.")
-    by = _paths(by)
+    by = checked_paths(by)
     y0 = as_state(system, started(y0))
-    times = _checked(times, segments, runs)
+    times = checked_times(times, segments, runs)
     setup = Setup(system)
     values = jnp.stack([jnp.asarray(setup.get(path)) for path in by])
     flat, restore = ravel_pytree(y0)
     if not jnp.issubdtype(flat.dtype, jnp.floating):
         raise ArgumentError(f"Argument `y0` must hold real numbers for `shadow`, but its type is {flat.dtype}.")
     span, most = float(times[-1] - times[0]), flat.size - 1
-    if modes is not None and not 1 <= modes <= most:
-        raise ArgumentError(
-            f"Argument `modes` must be from 1 to {most}, one less than the state has numbers, but it is {modes!r}."
-        )
+    check_modes(modes, flat.size)
+    check_settle(span if settle is None else settle)
+    whole = lambda values, y: jnp.asarray(quantity(setup.put(dict(zip(by, values, strict=True))).system, y))
+    check_quantity(whole, values, y0)
     method = resolve(system, y0, times, solver=solver, step=step)
     spacing = float(times[1] - times[0])
     pace = spacing / method.step.substeps if isinstance(method.step, Fixed) else step
     starts = _starts(system, y0, span, runs, span if settle is None else settle, method.solver, pace)
     own = np.asarray(times[: (times.size - 1) // segments + 1])
     traced = _traced(setup, tuple(by), quantity, restore, own, method)
+    check_autonomous(lambda t, state: traced.slope(values, state, t), starts[0], times)
     weights = jnp.asarray(np.r_[0.5, np.ones(own.size - 2), 0.5] * (own[1] - own[0]), flat.dtype)
     random = generator(jax.random.key(0) if key is None else key)
     count = min(2, most) if modes is None else modes
@@ -174,36 +211,13 @@ def shadow(
             jax.vmap(lambda state, begin: segments_of(traced, values, state, begin, weights, segments), (0, None))
         )
         found = _result(tuple(by), run(starts, begin), span, count == most)
-        if modes is not None or found.enough:
+        if modes is not None or found.followed:
             return found
         count = min(2 * count, most)
 
 
-def _checked(times: Any, segments: Any, runs: Any) -> np.ndarray:
-    """Times that are equally spaced and can be cut into segments."""
-    array = np.asarray(check_times(times), float)
-    steps = np.diff(array)
-    if steps.min() <= 0 or np.ptp(steps) > 1e-6 * abs(array).max():
-        raise ArgumentError("Argument `times` must increase in equal steps, but it does not. Take `np.linspace`.")
-    if isinstance(segments, bool) or not isinstance(segments, int) or segments < 1 or (array.size - 1) % segments:
-        raise ArgumentError(
-            f"Argument `segments` must divide the number of intervals of `times`, {array.size - 1}, but it is {segments!r}."
-        )
-    if isinstance(runs, bool) or not isinstance(runs, int) or runs < 2:
-        raise ArgumentError(f"Argument `runs` must be at least 2, whose scatter is the error, but it is {runs!r}.")
-    return array
-
-
-def _paths(by: Any) -> Sequence[str]:
-    if isinstance(by, str) or not isinstance(by, Sequence) or not by or not all(isinstance(x, str) for x in by):
-        raise ArgumentError(f'Argument `by` must list paths of parameters, such as `["rayleigh"]`, but it is {by!r}.')
-    return by
-
-
 def _starts(system: System, y0: State, span: float, runs: int, settle: float, solver: Any, step: Any) -> Array:
     """States along one trajectory, from which the runs start."""
-    if not settle > 0:
-        raise ArgumentError(f"Argument `settle` must be a positive time, but it is {settle!r}.")
     pieces = np.concatenate([[0.0], settle + span * np.arange(runs)])
     run = simulate(system, y0, pieces, solver=solver, step=step)
     return jax.vmap(lambda y: ravel_pytree(y)[0])(jax.tree.map(lambda x: x[1:], run.ys))
@@ -221,10 +235,10 @@ def _traced(
         )
         return jax.vmap(lambda y: ravel_pytree(y)[0])(run.ys)
 
-    def slope(values: Array, state: Array) -> Array:
+    def slope(values: Array, state: Array, t: Array) -> Array:
         system = changed(values)
         encoded = system.encode(restore(state))
-        found = slope_of(SystemTerm(system, None), jnp.zeros((), state.dtype), encoded)
+        found = slope_of(SystemTerm(system, None), t, encoded)
         return ravel_pytree(jax.jvp(system.decode, (encoded,), (found,))[1])[0]
 
     def quantity(values: Array, state: Array) -> Array:
@@ -235,6 +249,8 @@ def _traced(
 
 def _result(names: tuple[str, ...], found: Segments, span: float, complete: bool) -> Shadowed:
     runs = [jax.tree.map(lambda x, i=i: np.asarray(x[i]), found) for i in range(found.value.shape[0])]
+    reach, size, pace = (np.asarray(x, float) for x in (found.reach, found.size, found.pace))
+    check_moving(reach.max(axis=1), size.max(axis=1), pace.sum(axis=1), float(jnp.finfo(found.size.dtype).eps))
     if not all(np.isfinite(x).all() for run in runs for x in run):
         raise SimulationError("A run of `shadow` is not finite: take a shorter `step`, or another start.")
     means, slopes = zip(*(slopes_of_average(run, span) for run in runs), strict=True)
@@ -252,4 +268,5 @@ def _result(names: tuple[str, ...], found: Segments, span: float, complete: bool
         exponents.mean(axis=0),
         error(exponents),
         complete,
+        span,
     )

@@ -7,11 +7,13 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import PRNGKeyArray
 
+from .._doors import check_count, check_key, shown
 from .._errors import ArgumentError
-from ..core import generator
+from ..core import generator, tracing
 from ._gradients import compare_slopes, directional_slopes, typical_size
 from ._trust import Growth
 
@@ -68,11 +70,12 @@ def trust_line(
     - `loss`: `loss(arguments)`, one float. It is evaluated 1 + 6 `directions` times, six at once, and once differentiated.
     - `arguments`: a pytree; all float arrays in it vary, each number in proportion to its size.
     - `growth`: what `perturbation_growth` found of the same run; without it the line says that nobody asked.
-    - `directions`, `key`: how many random directions, and their key, by default `jax.random.key(0)`.
+    - `directions`, `key`: how many random directions, at least 1, and their key, by default `jax.random.key(0)`.
 
     **Returns:** a `TrustLine`, with the gradient.
 
-    **Raises:** an `ArgumentError` where the arguments hold no float array, or the loss is not one number.
+    **Raises:** an `ArgumentError` where the arguments hold no float array or one of half precision, the loss is not one float,
+    `directions` is below 1, or the call is inside `jit`, `vmap` or `grad`.
 
     **Reference:** Metz, Freeman, Schoenholz and Kachman (2021), Gradients are not all you need, arXiv:2111.05803.
 
@@ -90,19 +93,28 @@ def trust_line(
     """
     if not callable(loss):
         raise ArgumentError(f"Argument `loss` must be a function of the arguments, but it is {loss!r}.")
+    check_count("directions", directions)
+    check_key(key)
+    if tracing(arguments):
+        raise ArgumentError(
+            "Argument `arguments` of `trust_line` must hold known numbers, but the call is inside `jit`, `vmap` or `grad`: its "
+            "line is text. Call it outside, of members of a batch one by one; it compiles itself."
+        )
     arguments = jax.tree.map(lambda x: jnp.asarray(x) if isinstance(x, float) else x, arguments)
     moving, fixed = eqx.partition(arguments, eqx.is_inexact_array)
     point, restore = ravel_pytree(moving)
     if point.size == 0 or not jnp.issubdtype(point.dtype, jnp.floating):
         raise ArgumentError("Argument `arguments` must hold float arrays to differentiate by, but it holds none.")
+    if point.dtype not in (jnp.float32, jnp.float64):
+        raise ArgumentError(
+            f"Argument `arguments` must hold float32 or float64, but it holds {point.dtype}, of which differences show nothing. "
+            "Convert it, as by `simkit.cast(arguments, 'float32')`."
+        )
     if growth is not None and not isinstance(growth, Growth):
         raise ArgumentError(f"Argument `growth` must be what `perturbation_growth` returns, but it is {growth!r}.")
 
     def flat(x: Any) -> Any:
-        found = jnp.asarray(loss(eqx.combine(restore(x), fixed)))
-        if found.size != 1:
-            raise ArgumentError(f"Argument `loss` must return one number, but its shape is {found.shape}.")
-        return found.reshape(1)
+        return _one(loss(eqx.combine(restore(x), fixed))).reshape(1)
 
     noise = generator(jax.random.key(0) if key is None else key).standard_normal((directions, point.size))
     ways = jnp.asarray(noise, point.dtype) * typical_size(point)[None, :]
@@ -115,6 +127,23 @@ def trust_line(
     return TrustLine(
         float(slopes.value), restore(gradient), float(jnp.linalg.norm(gradient)), point.size, agreement, agrees, growth
     )
+
+
+def _one(found: Any) -> Any:
+    """The number that a loss returns, which must be one float."""
+    if not isinstance(found, jax.Array | np.ndarray | np.generic | float | int):
+        raise ArgumentError(f"Argument `loss` must return one number, a float, but it returns {shown(found)}.")
+    found = jnp.asarray(found)
+    if found.size != 1:
+        raise ArgumentError(
+            f"Argument `loss` must return one number, but its shape is {found.shape}. Take a sum or a mean."
+        )
+    if found.dtype not in (jnp.float32, jnp.float64):
+        raise ArgumentError(
+            f"Argument `loss` must return a float32 or float64, but its type is {found.dtype}, which has no derivative or shows "
+            "none by differences."
+        )
+    return found
 
 
 def _difference(slopes: Any) -> float:

@@ -1,5 +1,6 @@
 """Shadowing: a limit cycle in closed form, Lorenz's published slope, and the check of the modes."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -57,6 +58,18 @@ def test_shadow_refuses():
         simkit.shadow(CYCLE, y0, times, average, by=["mu"], segments=3)
     with pytest.raises(simkit.ArgumentError, match="equal steps"):
         simkit.shadow(CYCLE, y0, times**2, average, by=["mu"])
+    with pytest.raises(simkit.ArgumentError, match="each path once"):
+        simkit.shadow(CYCLE, y0, times, average, by=["mu", "mu"])
+    with pytest.raises(simkit.ArgumentError, match="`modes` must be a whole number"):
+        simkit.shadow(CYCLE, y0, times, average, by=["mu"], modes=0)
+    for wrong in (lambda system, y: 3, lambda system, y: jnp.stack([y["x"], y["y"]]), lambda system, y: y["x"][None]):
+        with pytest.raises(simkit.ArgumentError, match="`quantity` must return one float"):
+            simkit.shadow(CYCLE, y0, times, wrong, by=["mu"])
+    with pytest.raises(simkit.ArgumentError, match="inside `jit`"):
+        jax.jit(lambda x: simkit.shadow(CYCLE, {"x": x, "y": 0.0}, times, average, by=["mu"]).value)(1.0)
+    single = simkit.from_equations({"d x": "-mu * x"}, parameters={"mu": 1.0})
+    with pytest.raises(simkit.ArgumentError, match="at least two numbers"):
+        simkit.shadow(single, {"x": 1.0}, times, average, by=["mu"])
     with pytest.raises(simkit.ArgumentError, match="from 1 to 1"):
         simkit.shadow(CYCLE, y0, times, average, by=["mu"], modes=2)
     with pytest.raises(simkit.ArgumentError, match="at least 2"):
@@ -67,3 +80,40 @@ def test_shadow_refuses():
         simkit.shadow(CYCLE, y0, times, average, by=["my"])
     with pytest.raises(simkit.ArgumentError, match="settle"):
         simkit.shadow(CYCLE, y0, times, average, by=["mu"], settle=-1.0)
+
+
+def test_shadow_refuses_systems_whose_slope_is_not_that_of_the_state():
+    noisy, start, _, _ = simkit.odes.OrnsteinUhlenbeck.example()
+    times = np.linspace(0.0, 1.0, 21)
+    with pytest.raises(simkit.ArgumentError, match=r"has noise.*same `key`"):
+        simkit.shadow(noisy, start, times, lambda system, y: y.x, by=["mean"], key=jax.random.key(0))
+    body = simkit.fluids.MovingBody.example()
+    with pytest.raises(simkit.ArgumentError, match="steps of a length of its own"):
+        simkit.shadow(body.system, body.y0, times, lambda system, y: y.velocity[1], by=["density"])
+    forced = simkit.from_function(lambda t, y, p: {"x": p["g"] * jnp.cos(t) - y["x"], "v": -y["v"]}, {"g": 2.0})
+    with pytest.raises(simkit.ArgumentError, match="does not depend on time"):
+        simkit.shadow(forced, {"x": 1.0, "v": 0.0}, times, lambda system, y: y["x"] ** 2, by=["g"], step=0.05)
+
+
+@pytest.mark.parametrize("span", [1.0, 40.0])  # on the way to the stable point, and at it but for rounding
+def test_shadow_refuses_a_run_that_comes_to_rest(span):
+    settling = simkit.from_equations({"d x": "a - x", "d v": "-2 * v"}, parameters={"a": 1.3})
+    with pytest.raises(simkit.SimulationError, match="comes to rest"):
+        simkit.shadow(
+            settling, {"x": 1.0, "v": 0.3}, np.linspace(0.0, span, 41), lambda system, y: y["x"],
+            by=["a"], step=span / 400, runs=6, segments=5, solver="rk4",
+        )  # fmt: skip
+
+
+def test_shadow_does_not_trust_an_average_that_depends_on_the_start():
+    # <x^2> is half the square of the amplitude, of any frequency: the slope at a fixed start is 0, at a fixed energy -2 / w.
+    spring = simkit.from_equations({"d x": "v", "d v": "-w^2 * x"}, parameters={"w": 1.3})
+    found = simkit.shadow(
+        spring, {"x": 1.0, "v": 0.0}, np.linspace(0.0, 20.0, 201), lambda system, y: y["x"] ** 2,
+        by=["w"], step=0.05, runs=3, segments=5, solver="rk4",
+    )  # fmt: skip
+    assert found.complete
+    assert found.neutral == 1
+    assert not found.enough
+    assert "NOT trusted" in repr(found)
+    assert "depend on the start" in repr(found)

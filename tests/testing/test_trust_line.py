@@ -52,3 +52,16 @@ def test_trust_line_refuses():
         simkit.testing.trust_line(lambda x: 1.0, {})
     with pytest.raises(simkit.ArgumentError, match="perturbation_growth"):
         simkit.testing.trust_line(lambda x: jnp.sum(x), jnp.ones(2), growth=0.9)
+    for directions in (0, -1, True):
+        with pytest.raises(simkit.ArgumentError, match="`directions` must be a whole number of at least 1"):
+            simkit.testing.trust_line(lambda x: jnp.sum(x), jnp.ones(2), directions=directions)
+    for wrong, message in ((lambda x: 3, "int"), (lambda x: None, "None"), (lambda x: jnp.sum(x > 0), "int")):
+        with pytest.raises(simkit.ArgumentError, match=rf"`loss` must return .*{message}"):
+            simkit.testing.trust_line(wrong, jnp.ones(2))
+    with pytest.raises(simkit.ArgumentError, match=r"`arguments` must hold float32 or float64.*bfloat16"):
+        simkit.testing.trust_line(lambda x: jnp.sum(x), jnp.ones(2, jnp.bfloat16))
+    with pytest.raises(simkit.ArgumentError, match=r"`loss` must return a float32.*bfloat16"):
+        simkit.testing.trust_line(lambda x: jnp.sum(x).astype(jnp.bfloat16), jnp.ones(2))
+    for wrap in (jax.jit, jax.vmap):
+        with pytest.raises(simkit.ArgumentError, match="inside `jit`"):
+            wrap(lambda x: simkit.testing.trust_line(lambda x: jnp.sum(x), x).gradient)(jnp.ones(2))

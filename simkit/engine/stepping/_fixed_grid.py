@@ -144,7 +144,7 @@ def _walk(
     """All steps of a window, by the way in which reverse mode goes back over them: `(given, carry) -> carry`."""
     counted = lambda given, carry, i: stepped(given, carry, i.astype(dtype))
     if undone:
-        return functools.partial(long_scan, reversed_loop(counted, _undo, length))
+        return functools.partial(long_scan, reversed_loop(counted, _undo, _right, length))
     if disk is not None:
         own = functools.partial(_segment, counted, record)
         return functools.partial(long_scan, disk_loop(disk, own, length, segment))
@@ -157,7 +157,7 @@ def _undo(given: PyTree, after: PyTree, i: Array, cotangents: PyTree) -> Any:
     """The carry before a reversible step, and the transpose of the step's derivative by what is given and by that carry."""
     solver = given[1]
     moving, fixed = eqx.partition(given, eqx.is_inexact_array)
-    (y1, z1), (by_y1, by_z1) = after, cotangents
+    (y1, (z1, sizes)), (by_y1, (by_z1, by_sizes)) = after, cotangents
 
     def increment(back: bool, moving: PyTree, y: State) -> Any:
         terms, solver, _, start, end, h = eqx.combine(moving, fixed)
@@ -176,7 +176,15 @@ def _undo(given: PyTree, after: PyTree, i: Array, cotangents: PyTree) -> Any:
     _, mix = jax.vjp(solver.mixed, y, z, up)
     by_y, by_z, _ = mix(by_y1)
     by_z = jax.tree.map(lambda *parts: sum(parts), by_z1, by_z, more)
-    return (y, z), jax.tree.map(jnp.add, by_down, by_up), (by_y, by_z)
+    return (y, (z, sizes)), jax.tree.map(jnp.add, by_down, by_up), (by_y, (by_z, by_sizes))
+
+
+def _right(given: PyTree, begin: PyTree, end: PyTree, found: PyTree, cotangents: PyTree) -> Array:
+    """Tell whether the reconstruction of a window and what it gave of cotangents mean something."""
+    solver, (y, (z, _)), (_, (_, sizes)) = given[1], found, end
+    return solver.found_again((y, z), (begin[0], begin[1][0]), sizes) & solver.kept_digits(
+        cotangents[0], cotangents[1][0], sizes
+    )
 
 
 def _segment(body: Callable[..., Any], record: Record, given: PyTree, state: PyTree, size: int) -> Any:

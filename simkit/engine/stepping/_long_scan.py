@@ -78,11 +78,12 @@ def counted_loop(body: Body, given: PyTree, carry: PyTree, length: int) -> Any:
     return jax.lax.scan(one, (carry, jnp.zeros((), jnp.int32)), None, length=length)[0][0]
 
 
-def reversed_loop(body: Body, undo: Callable[..., Any], length: int) -> Loop:
+def reversed_loop(body: Body, undo: Callable[..., Any], good: Callable[..., Array], length: int) -> Loop:
     """A loop of steps that are undone one by one.
 
     `undo(given, after, i, cotangents) -> before, of given, of before`: the carry before step i, and the transpose of the step's
-    derivative. Cotangents are NaN where the first carry is not found again.
+    derivative. Cotangents are NaN unless `good(given, begin, end, found, cotangents)`, of the true carries, of the first one that
+    is reconstructed, and of the cotangents found with it.
     """
 
     def back(given: PyTree, begin: PyTree, end: PyTree, record: PyTree, cotangents: PyTree) -> Any:
@@ -94,16 +95,9 @@ def reversed_loop(body: Body, undo: Callable[..., Any], length: int) -> Loop:
         zeros = jax.tree.map(jnp.zeros_like, eqx.filter(given, eqx.is_inexact_array))
         state = ((end, jnp.asarray(length, jnp.int32)), cotangents, zeros)
         ((found, _), cotangents, total), _ = jax.lax.scan(one, state, None, length=length)
-        good = jnp.stack([_near(a, b) for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(begin), strict=True)])
-        marked = lambda tree: jax.tree.map(lambda x: jnp.where(good.all() | (x == 0), x, jnp.nan), tree)
+        right = good(given, begin, end, found, cotangents)
+        marked = lambda tree: jax.tree.map(lambda x: jnp.where(right | (x == 0), x, jnp.nan), tree)
         return marked(total), marked(cotangents)
 
     ahead = lambda given, carry: counted_loop(body, given, carry, length)
     return Loop(ahead, lambda given, carry: (ahead(given, carry), ()), back)
-
-
-def _near(found: Array, true: Array) -> Array:
-    """Tell whether a reconstruction is as near to the truth as half the digits of its numbers."""
-    if not found.size:
-        return jnp.array(True)
-    return jnp.max(jnp.abs(found - true)) <= float(jnp.finfo(found.dtype).eps) ** 0.5 * jnp.max(jnp.abs(true))
