@@ -402,10 +402,9 @@ def _explained(task: Task, options: Options, trajectory: Trajectory) -> str:
         return task.system.explain(times[0].item(), task.y0)
     last = max(int(np.argmin(good)) - 1, 0) if not good.all() else times.size - 2
     y, t = jax.tree.map(lambda x: x[last], trajectory.ys), times[last]
-    pieces, step = AGAIN, task.step
+    pieces, step, whole = AGAIN, task.step, isinstance(task.system, DiscreteSystem)  # whose steps cannot be others
     if isinstance(step, Fixed):
-        whole = step.substeps if isinstance(task.system, DiscreteSystem) else 0  # whose steps cannot be others
-        pieces = next(n for n in range(min(AGAIN, step.substeps), 0, -1) if not whole % n)
+        pieces = next(n for n in range(min(AGAIN, step.substeps), 0, -1) if not (whole and step.substeps % n))
         step = Fixed(-(-step.substeps // pieces))
     finer = jnp.asarray(np.linspace(t, times[last + 1], pieces + 1), trajectory.times.dtype)
     again = dispatch(task._replace(y0=y, times=finer, step=step), options._replace(even=False, similar=False))

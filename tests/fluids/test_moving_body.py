@@ -216,7 +216,7 @@ def test_mistakes(name):
 
 def test_a_body_that_leaves_through_a_wall_fails():
     body = small(motion=lambda t: jnp.stack([8.0 + 0.1 * t, 8.0 + 0 * t]))
-    with pytest.raises(simkit.SimulationError, match="left the box through a wall at time 6[0-9]") as error:
+    with pytest.raises(simkit.SimulationError, match=r"left the box through a wall at time 6[0-9]") as error:
         simkit.simulate(body, body.start(), [0.0, 100.0])
     assert "divides by zero" not in str(error.value)
 

@@ -152,8 +152,8 @@ def cause(system: Any, t: float, centre: Array, velocity: Array, spin: Array) ->
     if mach > LARGEST_MACH:
         return (
             f"The body became too fast for the lattice at time {t:.6g}: its velocity {np.asarray(velocity).tolist()} and the "
-            f"turning of its surface make the Mach number {mach:.3g}, above {LARGEST_MACH:g}. Make the fluid anew with a `step` of at most "
-            f"{fluid.step * LARGEST_MACH / mach:.3g} (now {fluid.step:.3g}), or cells as much wider."
+            f"turning of its surface make the Mach number {mach:.3g}, above {LARGEST_MACH:g}. Make the fluid anew with a `step` "
+            f"of at most {fluid.step * LARGEST_MACH / mach:.3g} (now {fluid.step:.3g}), or cells as much wider."
         )
     return ""
 
