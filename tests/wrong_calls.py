@@ -29,6 +29,7 @@ P = simkit.Problem(
 )
 KEY = jax.random.key(0)
 CART = simkit.odes.CartPole()
+TANK = fluids.LatticeBoltzmann(fluids.Grid((16, 16), (16.0, 16.0)), step=1.0, viscosity=0.1)
 UP, PUSH = CART.State(0.0, 0.0, 0.0, 0.0), {"force": (-1.0, 1.0)}
 FRAME = md.Frame(md.OpenSpace(), np.zeros((2, 3)), units=md.REDUCED)
 FILTERED = simkit.Problem(
@@ -201,6 +202,25 @@ ROWS = {
     ),
     "trust_line, a number": (lambda: simkit.testing.trust_line(3.0, Y0), "`loss` must be a function"),
     "moving body, no fluid": (lambda: fluids.MovingBody(3.0, radius=1.0), "`fluid` must be a `LatticeBoltzmann`"),
+    "moving body, its radius a text": (lambda: fluids.MovingBody(TANK, radius="a"), "`radius` must be a number"),
+    "moving body, no radius": (lambda: fluids.MovingBody(TANK, radius=None), "`radius` must be a number"),
+    "moving body, two radii": (lambda: fluids.MovingBody(TANK, radius=[3.0, 3.0]), "`radius` must be a number"),
+    "moving body, no density": (
+        lambda: fluids.MovingBody(TANK, radius=3.0, density=None),
+        "`density` must be a number",
+    ),
+    "moving body, gravity of texts": (
+        lambda: fluids.MovingBody(TANK, radius=3.0, gravity=["a", "b"]),
+        "`gravity` must hold numbers",
+    ),
+    "moving body, a flow that is none": (
+        lambda: fluids.MovingBody(TANK, radius=3.0).start([8.0, 8.0], flow=3),
+        "`flow` must be a state of the fluid",
+    ),
+    "moving body, a place of texts": (
+        lambda: fluids.MovingBody(TANK, radius=3.0).start(["a", "b"]),
+        "`centre` must hold numbers",
+    ),
     "on_failure, a truth value": (lambda: simulate(S, Y0, T, on_failure=True), "`on_failure`"),
     "parameter outside its support": (
         lambda: simulate(simkit.odes.OneCompartment(clearance=-1.0), {"depot": 1.0, "central": 0.0}, T),

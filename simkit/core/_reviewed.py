@@ -1,7 +1,7 @@
 """Systems that look at a start and a step before a simulation, or at a state where one failed."""
 
 import abc
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 
@@ -34,7 +34,12 @@ class Noted(eqx.Module):
 
 
 class Explained(eqx.Module):
-    """Protocol of systems that explain from a state why a simulation fails soon after it."""
+    """Protocol of systems that explain from a state why a simulation fails soon after it.
+
+    What a `certain` one says takes the place of the general message; that of others is added to it.
+    """
+
+    certain: ClassVar[bool] = False
 
     @abc.abstractmethod
     def explain(self, t: Time, y: State) -> str:

@@ -7,6 +7,7 @@ import numpy as np
 
 from ..core import (
     DelayedSystem,
+    Explained,
     NamedEvents,
     ParticleSystem,
     Regimen,
@@ -73,6 +74,14 @@ def diagnose(setup: Setup, trajectory: Trajectory, events: NamedEvents | None = 
     size = {name: _largest(np.asarray(x)[last]) for name, x in leaves.items()}
     state = ", ".join(f"{name or 'y'} {value:.4g}" for name, value in list(size.items())[:8])
     return f"{text} Last good state (largest magnitude): {state}."
+
+
+def with_cause(text: str, system: Any, trajectory: Trajectory, said: str) -> str:
+    """A diagnosis with what the system says of the failure, instead of the general message where the system is certain."""
+    general = Status(int(trajectory.status)).told(trajectory.solver)
+    if said and isinstance(system, Explained) and system.certain and general in text:
+        return text.replace(general, said)
+    return f"{text} {said}".strip()
 
 
 def _of_events(setup: Setup, trajectory: Trajectory, given: NamedEvents | None) -> str:

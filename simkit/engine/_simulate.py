@@ -71,7 +71,7 @@ from ..solvers import (
     implicit_solver,
 )
 from ._awaited import awaited
-from ._diagnose import diagnose
+from ._diagnose import diagnose, with_cause
 from ._integrate import Method, dispatch
 from ._noisy_steps import check_noisy_steps, varied
 from ._unstable import is_unstable
@@ -189,7 +189,7 @@ def simulate(
         if text := explain_jumps(task, trajectory):
             raise SimulationError(text)
         text = diagnose(Setup(system, y0, inputs), trajectory, task.events)
-        raise SimulationError(f"{text} {_explained(task, options, trajectory)}".strip())
+        raise SimulationError(with_cause(text, system, trajectory, _explained(task, options, trajectory)))
     if text := _end_in_words(task, trajectory):
         trajectory = with_fields(trajectory, notes=(*trajectory.notes, text))
     return trajectory
@@ -402,9 +402,9 @@ def _explained(task: Task, options: Options, trajectory: Trajectory) -> str:
         return task.system.explain(times[0].item(), task.y0)
     last = max(int(np.argmin(good)) - 1, 0) if not good.all() else times.size - 2
     y, t = jax.tree.map(lambda x: x[last], trajectory.ys), times[last]
-    pieces, step = AGAIN, task.step
+    pieces, step, whole = AGAIN, task.step, isinstance(task.system, DiscreteSystem)  # whose steps cannot be others
     if isinstance(step, Fixed):
-        pieces = min(pieces, step.substeps)
+        pieces = next(n for n in range(min(AGAIN, step.substeps), 0, -1) if not (whole and step.substeps % n))
         step = Fixed(-(-step.substeps // pieces))
     finer = jnp.asarray(np.linspace(t, times[last + 1], pieces + 1), trajectory.times.dtype)
     again = dispatch(task._replace(y0=y, times=finer, step=step), options._replace(even=False, similar=False))

@@ -1,5 +1,9 @@
 """Gradients through many steps: reversible steps, and records on disk."""
 
+import errno
+import pathlib
+import shutil
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -146,8 +150,6 @@ def test_record_on_disk_is_the_recursive_gradient_to_the_bit(tmp_path):
         found.append(jax.jit(jax.value_and_grad(of), static_argnums=2)(y0, flow, gradient))
     for a, b in zip(*map(jax.tree.leaves, found), strict=True):
         assert np.array_equal(a, b)
-    (own,) = tmp_path.iterdir()
-    assert not list(own.iterdir())  # read and removed
 
 
 def test_records_of_members_and_of_ragged_segments(tmp_path):
@@ -162,13 +164,71 @@ def test_records_of_members_and_of_ragged_segments(tmp_path):
     np.testing.assert_allclose(jax.grad(over)(hares, record), found, rtol=1e-12)
 
 
-def test_record_on_disk_read_twice(tmp_path):
-    pull = jax.vjp(lambda x: total(x, gradient=simkit.OnDisk(tmp_path, "800 B", keep=True)), (SYSTEM, Y0))[1]
-    np.testing.assert_array_equal(pull(jnp.ones(()))[0][1].hare, pull(jnp.ones(()))[0][1].hare)
-    pull = jax.vjp(lambda x: total(x, gradient=simkit.OnDisk(tmp_path, "800 B")), (SYSTEM, Y0))[1]
-    pull(jnp.ones(()))
-    with pytest.raises(Exception, match="keep=True"):
+def of_start(hare, gradient, times=TIMES[:2]):
+    return total((SYSTEM, simkit.odes.LotkaVolterra.State(hare, Y0.lynx)), gradient=gradient, times=times)
+
+
+def test_record_on_disk_read_again(tmp_path):
+    for keep in (True, False):
+        record = simkit.OnDisk(tmp_path / str(keep), "800 B", keep=keep)
+        run = jax.jit(lambda hare, record=record: jax.vjp(lambda hare: of_start(hare, record), hare)[1])
+        slope = jax.grad(of_start)(Y0.hare, record)
+        pull = run(Y0.hare)
+        (own,) = (tmp_path / str(keep)).iterdir()
+        once = len(list(own.iterdir())) // 2  # those of the gradient are still there
+        assert pull(jnp.ones(()))[0] == pull(jnp.ones(()))[0] == slope
+        for _ in range(3):
+            other = run(2 * Y0.hare)
+            other(jnp.ones(()))
+        if keep:
+            assert pull(jnp.ones(()))[0] == slope
+            assert len(list(own.iterdir())) == 5 * once
+            continue
+        assert len(list(own.iterdir())) <= 2 * once
+        with pytest.raises(Exception, match="keep=True"):
+            jax.block_until_ready(pull(jnp.ones(())))
+
+
+def test_record_on_disk_whose_folder_was_removed_is_missing_and_not_anothers(tmp_path):
+    record = simkit.OnDisk(tmp_path / "scratch", "800 B")
+    run = jax.jit(lambda hare: jax.vjp(lambda hare: of_start(hare, record), hare)[1])
+    pull = run(Y0.hare)
+    shutil.rmtree(tmp_path / "scratch")
+    jax.block_until_ready(run(3 * Y0.hare))
+    with pytest.raises(Exception, match="the folder was removed"):
         jax.block_until_ready(pull(jnp.ones(())))
+
+
+def test_record_on_disk_in_nestings(tmp_path):
+    record = simkit.OnDisk(tmp_path, "800 B")
+    slope = jax.grad(of_start)(Y0.hare, None)
+    twice = lambda hare: of_start(hare, record) + 2 * of_start(hare, record)  # the compiler makes one run of them
+    np.testing.assert_allclose(jax.jit(jax.grad(twice))(Y0.hare), 3 * slope, rtol=1e-12)
+    some = jax.grad(lambda hare, on: jax.lax.cond(on, lambda h: of_start(h, record), lambda h: h, hare))
+    found = jax.vmap(some)(jnp.stack([Y0.hare, Y0.hare]), jnp.array([True, False]))
+    np.testing.assert_allclose(found, jnp.stack([slope, jnp.ones(())]), rtol=1e-12)
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:1]), ("a",))
+    spec = jax.sharding.PartitionSpec("a")
+    each = jax.vmap(jax.grad(lambda hare: of_start(hare, record)))
+    found = jax.jit(jax.shard_map(each, mesh=mesh, in_specs=spec, out_specs=spec))(Y0.hare[None])
+    np.testing.assert_allclose(found, slope[None], rtol=1e-12)
+
+
+def test_a_full_disk_is_named_with_its_folder(tmp_path, monkeypatch):
+    def full(*arguments, **given):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(np, "save", full)
+    with pytest.raises(Exception, match=f"{tmp_path}.*No space left.*larger `memory`"):
+        jax.block_until_ready(jax.grad(of_start)(Y0.hare, simkit.OnDisk(tmp_path, "800 B")))
+
+
+def test_arguments_of_on_disk():
+    assert simkit.OnDisk("~/scratch").folder == str(pathlib.Path.home() / "scratch")
+    with pytest.raises(simkit.ArgumentError, match="must not be empty"):
+        simkit.OnDisk("")
+    with pytest.raises(simkit.ArgumentError, match=r"of `OnDisk` must be positive.*such as `OnDisk\("):
+        simkit.OnDisk("scratch", memory=0)
 
 
 def test_on_disk_refuses(tmp_path):

@@ -110,7 +110,79 @@ def test_a_cylinder_that_swings_in_a_fluid_at_rest():
     assert abs(inertia / 1.45 - 1) < 0.15
 
 
+@pytest.mark.parametrize("shape", [(12, 12), (8, 8, 8)])
+def test_the_same_body_in_all_units(shape):
+    def fallen(unit):
+        grid = fluids.Grid(shape, tuple(unit * n for n in shape))
+        tank = fluids.LatticeBoltzmann(grid, step=1.0, viscosity=0.1 * unit**2, boundaries=WALLS)
+        pull = [-1e-3 * unit] + [0.0] * (len(shape) - 1)
+        body = simkit.cast(fluids.MovingBody(tank, radius=3.0 * unit, density=2.0, gravity=pull), "float32")
+        start = body.start(centre=[unit * (0.5 * n + 0.3) for n in shape])
+        end = simkit.simulate(body, start, [0.0, 5.0]).final()
+        return np.concatenate([np.atleast_1d(x) for x in (end.centre / unit, end.velocity / unit, end.spin)])
+
+    found = fallen(1.0)
+    assert found[-1] != 0
+    for unit in (1e-12, 1e12) if len(shape) == 2 else (1e-8,):
+        np.testing.assert_allclose(fallen(unit), found, rtol=1e-3, atol=1e-7)
+
+
+def test_numbers_of_a_loss_in_lists():
+    def depth(pull, place):
+        body = fluids.MovingBody(box((12, 12)), radius=3.0, density=2.0, gravity=[0.0, -pull])
+        start = body.start(centre=[place, 6.0], velocity=[0.0, -pull])
+        return simkit.simulate(body, start, [0.0, 5.0], on_failure="mark").final().centre[1]
+
+    slope = jax.grad(depth)(1e-3, 6.0)
+    np.testing.assert_allclose(slope, (depth(2e-3, 6.0) - depth(0.0, 6.0)) / 2e-3, rtol=1e-3)
+
+
+def test_a_body_goes_on_from_where_it_ended():
+    body = fluids.MovingBody(box((12, 12), boundaries=[fluids.Periodic(), WALLS]), radius=3.0, density=2.0)
+    start = body.start(centre=[11.9, 6.0], velocity=[0.1, 0.0])
+    run = simkit.simulate(body, start, [0.0, 10.0, 20.0])
+    middle = jax.tree.map(lambda x: x[1], run.ys)
+    assert float(middle.centre[0]) > 12.0
+    again = body.start(centre=middle.centre, velocity=middle.velocity, flow=middle.flow)
+    assert 0 <= float(again.centre[0]) < 1.0
+    end = simkit.simulate(body, again, [0.0, 10.0]).final()
+    np.testing.assert_allclose(end.centre[0] + 12.0, run.final().centre[0], rtol=1e-12)
+
+
+def test_a_motion_that_begins_later():
+    body = fluids.MovingBody(box((12, 12)), radius=3.0, motion=lambda t: jnp.stack([4.0 + 0.1 * t, 6.0 + 0 * t]))
+    start = body.start(time=10.0)
+    np.testing.assert_allclose(start.centre, [5.0, 6.0])
+    end = simkit.simulate(body, start, [10.0, 15.0]).final()
+    np.testing.assert_allclose(end.centre, [5.5, 6.0], rtol=1e-12)
+
+
+def small(**given):
+    return fluids.MovingBody(box((16, 16), boundaries=WALLS), **{"radius": 3.0} | given)
+
+
+def along(t):
+    return jnp.stack([0.3 * t, 8.0 + 0 * t])
+
+
 MISTAKES = {
+    **{
+        f"{name} {value}": (lambda name=name, value=value: small(**{name: value}), f"Argument `{name}` must")
+        for name, values in {
+            "radius": (float("nan"), -3.0),
+            "density": (float("nan"), float("inf"), -1.0),
+            "gravity": (1.0, [0.0, float("nan")], [0.0, [1.0]]),
+        }.items()
+        for value in values
+    },
+    "no number for a centre": (lambda: small().start(centre=[float("nan"), 8.0]), "`centre` must be finite"),
+    "on a wall": (lambda: small().start(centre=[0.0, 8.0]), "`centre` must lie in the box"),
+    "a start that is too fast": (lambda: small().start(centre=[8.0, 8.0], velocity=[0.2, 0.0]), "Mach number is 0.346"),
+    "a motion that is too fast": (
+        lambda: small(motion=lambda t: 8.0 + along(t - 10) * jnp.array([1.0, 0.0])).start(time=10.0),
+        "Mach number is 0.52",
+    ),
+    "a motion of one number": (lambda: small(motion=lambda t: t).start(), "Argument `motion` must return the centre"),
     "a body too small": (lambda: fluids.MovingBody(box((16, 16)), radius=2.0), "5 cells across"),
     "a body too large": (lambda: fluids.MovingBody(box((16, 16)), radius=8.0), "half of the box"),
     "an obstacle": (
@@ -123,7 +195,7 @@ MISTAKES = {
         ),
         "some are open",
     ),
-    "outside": (lambda: fluids.MovingBody(box((16, 16)), radius=3.0).start(centre=[20.0, 3.0]), "lie in the box"),
+    "outside": (lambda: small().start(centre=[20.0, 3.0]), "lie in the box"),
     "no place": (lambda: fluids.MovingBody(box((16, 16)), radius=3.0).start(), "must be given"),
     "a motion that is none": (lambda: fluids.MovingBody(box((16, 16)), radius=3.0, motion=3.0), "function of time"),
     "two places": (
@@ -143,8 +215,13 @@ def test_mistakes(name):
 
 
 def test_a_body_that_leaves_through_a_wall_fails():
-    body = fluids.MovingBody(
-        box((16, 16), boundaries=WALLS), radius=3.0, motion=lambda t: jnp.stack([8.0 + 0.1 * t, 8.0 + 0 * t])
-    )
-    with pytest.raises(simkit.SimulationError):
+    body = small(motion=lambda t: jnp.stack([8.0 + 0.1 * t, 8.0 + 0 * t]))
+    with pytest.raises(simkit.SimulationError, match=r"left the box through a wall at time 6[0-9]") as error:
         simkit.simulate(body, body.start(), [0.0, 100.0])
+    assert "divides by zero" not in str(error.value)
+
+
+def test_a_body_that_becomes_too_fast_fails():
+    body = fluids.MovingBody(box((16, 16)), radius=3.0, density=50.0, gravity=[0.0, -5e-3])
+    with pytest.raises(simkit.SimulationError, match=r"too fast for the lattice at time.*Mach number 0\.3.*above 0\.3"):
+        simkit.simulate(body, body.start(centre=[8.0, 8.0]), [0.0, 100.0])

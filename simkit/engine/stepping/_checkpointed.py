@@ -54,24 +54,27 @@ class Checkpointed:
         return f"Checkpointed(memory={format_bytes(int(self.memory))!r})"
 
 
-def parse_memory(memory: object) -> int:
-    remedy = 'such as `Checkpointed(memory="2 GiB")` or `Checkpointed(memory=500_000_000)`.'
+def parse_memory(
+    memory: object,
+    remedy: str = 'such as `Checkpointed(memory="2 GiB")` or `Checkpointed(memory=500_000_000)`.',
+    what: str = "Argument `memory`",
+) -> int:
     if isinstance(memory, str):
         match = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([A-Za-z]+)\s*", memory)
         if match is None or match[2] not in _UNITS:
             units = ", ".join(_UNITS)
             raise ArgumentError(
-                f"Argument `memory` must be a number with one of the units {units}, but is {memory!r}; write it {remedy}"
+                f"{what} must be a number with one of the units {units}, but is {memory!r}; write it {remedy}"
             )
         found = int(float(match[1]) * _UNITS[match[2]])
     elif isinstance(memory, int) and not isinstance(memory, bool):
         found = memory
     else:
         raise ArgumentError(
-            f"Argument `memory` must be a whole number of bytes or text with a unit, but is {memory!r}; write it {remedy}"
+            f"{what} must be a whole number of bytes or text with a unit, but is {memory!r}; write it {remedy}"
         )
     if found < 1:
-        raise ArgumentError(f"Argument `memory` must be positive, but is {memory!r}; write it {remedy}")
+        raise ArgumentError(f"{what} must be positive, but is {memory!r}; write it {remedy}")
     return found
 
 

@@ -18,6 +18,7 @@ from jaxtyping import Array, PyTree
 
 from ..._errors import ArgumentError
 from ...core import DelayedSystem, JumpSystem, ParticleSystem, StaticSystem
+from ..batching._mesh import alike
 from ..task._step import Fixed
 from ._checkpointed import WORKING_STATES, Checkpointed, format_bytes, parse_memory
 from ._long_scan import Loop
@@ -36,22 +37,21 @@ class OnDisk:
 
     **Arguments:**
 
-    - `folder`: where to write, made if it is missing: a disk of the machine that runs. The files lie in a folder of their
-        own in it, which is
-      removed when the process ends; a file is removed when it was read. A run of n steps writes one state for each segment
-      and member.
+    - `folder`: where to write, made if it is missing: a disk of the machine that runs; "~" is the home directory. The files lie
+        in a folder of their own in it, `record-...`, which is removed when the process ends; one that a killed process left may
+        be deleted. A run of n steps writes one state for each segment and member. What was read gives way to what is written
+        later: the folder holds at most twice what waits to be read at the most.
     - `memory`: bytes of one member's segment, as in `Checkpointed`. Good values: 64 MiB (the default), or what the
       fastest memory holds.
-    - `keep`: keep files until the process ends, so that one record can be read twice, as by a function that `jax.vjp`
-        returned and that is called
-      twice. By default a second reading is an error.
+    - `keep`: keep all files until the process ends, for a function that `jax.vjp` returned and that is called again after
+        other gradients. Without it that may be an error: a record that gave way to others is missing.
 
-    It serves fixed steps without events, in `simulate` and `ensemble`, under `jit` and `vmap` (each member writes
+    It serves fixed steps without events, in `simulate` and `ensemble`, under `jit`, `vmap` and `shard_map` (each member writes
     files of its own). Forward mode needs no record and writes none that is kept; second derivatives through a record are refused,
     since what was read from a file would count as a constant.
 
     **Raises:** `ArgumentError` where the folder cannot be written, `memory` is no positive amount or too small for one step, the
-    steps are adaptive, or there are events.
+    steps are adaptive, or there are events; an error of the run where the disk is full, or a record is missing.
 
     **Reference:** A. Griewank, A. Walther (2000), doi:10.1145/347837.347846; two levels of storage: G. Aupy et al. (2016),
     Optimal multistage algorithm for adjoint computation, SIAM Journal on Scientific Computing 38, C232, doi:10.1137/15M1019222
@@ -79,17 +79,25 @@ class OnDisk:
             raise ArgumentError(f'Argument `folder` must be a path, such as "scratch", but it is {self.folder!r}.')
         if not isinstance(self.keep, bool):
             raise ArgumentError(f"Argument `keep` must be True or False, but it is {self.keep!r}.")
-        object.__setattr__(self, "folder", str(Path(self.folder).absolute()))
-        object.__setattr__(self, "memory", parse_memory(self.memory))
+        if not str(self.folder):
+            raise ArgumentError('Argument `folder` must not be empty. Write "." for the directory of the process.')
+        object.__setattr__(self, "folder", str(Path(self.folder).expanduser().absolute()))
+        remedy = 'such as `OnDisk("scratch", memory="64 MiB")` or `OnDisk("scratch", memory=50_000_000)`.'
+        object.__setattr__(self, "memory", parse_memory(self.memory, remedy, "Argument `memory` of `OnDisk`"))
 
     def __repr__(self) -> str:
         return f"OnDisk({str(self.folder)!r}, memory={format_bytes(int(self.memory))!r})"
 
 
 class Files:
-    """Folder of the records of this process: one file for each state, by a ticket that no other state has."""
+    """Folder of the records of this process: one file for each state, by a ticket that no other state ever has.
+
+    What was read may be asked for again, since the compiler makes one run of two equal ones. It stays until newer records take
+    its place: the read ones hold no more bytes than the unread ones held at the most.
+    """
 
     def __init__(self, choice: OnDisk) -> None:
+        self.given = choice.folder
         try:
             Path(choice.folder).mkdir(parents=True, exist_ok=True)
             self.folder = Path(tempfile.mkdtemp(prefix="record-", dir=choice.folder))
@@ -98,7 +106,10 @@ class Files:
                 f"Argument `folder` of `OnDisk` must be one that can be written, but {choice.folder} cannot: {error}."
             ) from error
         self.keep = choice.keep
-        self.tickets = itertools.count()
+        self.unread: dict[int, int] = {}  # bytes by ticket
+        self.read_before: dict[int, int] = {}  # from the first that was read to the last
+        self.waiting = self.most = self.held = 0  # bytes unread, the most of them, and bytes that were read
+        self.lock = threading.Lock()
         atexit.register(shutil.rmtree, self.folder, ignore_errors=True)
 
     def write(self, *leaves: Any) -> np.ndarray:
@@ -107,41 +118,77 @@ class Files:
         like = arrays.pop()
         tickets = np.zeros(like.shape, np.uint32)
         for place in np.ndindex(*like.shape):
-            tickets[place] = next(self.tickets)
-            with open(self.folder / f"{tickets[place]}", "wb") as file:
-                for leaf in arrays:
-                    np.save(file, leaf[place], allow_pickle=False)
+            ticket = next(_TICKETS)
+            tickets[place] = ticket
+            path = self.folder / f"{ticket}"
+            try:
+                with open(path, "wb") as file:
+                    for leaf in arrays:
+                        np.save(file, leaf[place], allow_pickle=False)
+                    size = file.tell()
+            except OSError as error:
+                path.unlink(missing_ok=True)
+                raise RuntimeError(
+                    f"A record could not be written to the folder {self.given} of `OnDisk`: {error}. Where its disk is full, free "
+                    "it, take a folder on a larger one, or a larger `memory`, which makes fewer records."
+                ) from error
+            with self.lock:
+                self.unread[ticket] = size
+                self.waiting += size
+                self.most = max(self.most, self.waiting)
         return tickets
 
     def read(self, shapes: Any, tickets: Any) -> Any:
-        """Read states by their tickets, members in front."""
+        """Read states by their tickets, members in front; NaN where the ticket is 0, that of a member without a run."""
         tickets = np.asarray(tickets)
-        found = [np.empty((*tickets.shape, *shape), dtype) for shape, dtype in shapes]
+        found = [np.zeros((*tickets.shape, *shape), dtype) for shape, dtype in shapes]
         for place in np.ndindex(*tickets.shape):
-            path = self.folder / f"{tickets[place]}"
-            if not path.exists():
-                raise RuntimeError(
-                    f"The record {path} was read before and removed. Where one record serves several times, as that of a function "
-                    "of `jax.vjp` which is called twice, take `OnDisk(..., keep=True)`."
-                )
-            with open(path, "rb") as file:
+            ticket = int(tickets[place])
+            if not ticket:
                 for leaf in found:
-                    leaf[place] = np.load(file, allow_pickle=False)
+                    if leaf.dtype.kind in "fc":
+                        leaf[place] = np.nan
+                continue
+            try:
+                with open(self.folder / f"{ticket}", "rb") as file:
+                    for leaf in found:
+                        leaf[place] = np.load(file, allow_pickle=False)
+            except FileNotFoundError as error:
+                raise RuntimeError(
+                    f"Record {ticket} is missing in the folder {self.given} of `OnDisk`: the folder was removed after the run that "
+                    "wrote it, or the record was read before and newer ones took its place. Leave the folder until the gradient is "
+                    "there; where one record serves again after other gradients, as that of a function of `jax.vjp` which is "
+                    "called twice, take `OnDisk(..., keep=True)`."
+                ) from error
             if not self.keep:
-                path.unlink()
+                self._was_read(ticket)
         return tuple(found)
 
+    def _was_read(self, ticket: int) -> None:
+        """Count a record among those that were read, and remove the oldest of these where they are too many."""
+        with self.lock:
+            size = self.unread.pop(ticket, 0)
+            self.waiting -= size
+            self.held += size
+            self.read_before[ticket] = self.read_before.pop(ticket, 0) + size
+            while self.held > self.most:
+                oldest = next(iter(self.read_before))
+                self.held -= self.read_before.pop(oldest)
+                (self.folder / f"{oldest}").unlink(missing_ok=True)
 
-_OPEN: dict[OnDisk, Files] = {}
+
+_TICKETS = itertools.count(1)  # of the whole process; 0 is no ticket
+_OPEN: dict[tuple[str, bool], Files] = {}
 _LOCK = threading.Lock()
 
 
 def files_of(choice: OnDisk) -> Files:
-    """The open folder of a choice, made on first use."""
+    """The open folder of a choice, made on first use and where it was removed."""
+    key = str(choice.folder), choice.keep
     with _LOCK:
-        found = _OPEN.get(choice)
+        found = _OPEN.get(key)
         if found is None or not found.folder.exists():
-            found = _OPEN[choice] = Files(choice)
+            found = _OPEN[key] = Files(choice)
         return found
 
 
@@ -210,7 +257,8 @@ def _write(choice: OnDisk, state: PyTree) -> Array:
     write = lambda *leaves: files_of(choice).write(*leaves)
     # A member's number must vary with members wherever any part of the state does.
     same = sum((jnp.zeros_like(x.reshape(-1)[0]).real.astype(like.dtype) for x in leaves[:-1] if x.size), like)
-    return jax.pure_callback(write, jax.ShapeDtypeStruct((), jnp.uint32), *leaves, same, vmap_method="broadcast_all")
+    ticket = jax.pure_callback(write, jax.ShapeDtypeStruct((), jnp.uint32), *leaves, same, vmap_method="broadcast_all")
+    return alike([ticket, *leaves])[0]
 
 
 def _read(choice: OnDisk, like: PyTree, ticket: Array) -> Any:
@@ -220,7 +268,7 @@ def _read(choice: OnDisk, like: PyTree, ticket: Array) -> Any:
     kinds = tuple(jax.ShapeDtypeStruct(*shape) for shape in shapes)
     read = lambda ticket: files_of(choice).read(shapes, ticket)
     found = jax.pure_callback(read, kinds, ticket, vmap_method="broadcast_all")
-    return jax.tree.unflatten(structure, _once([*found], leaves))
+    return jax.tree.unflatten(structure, _once(alike([*found, *leaves])[: len(leaves)], leaves))
 
 
 @jax.custom_jvp

@@ -85,16 +85,26 @@ def check_shapes(system: Gridded, y0: State, leading: dict[str, tuple[int, ...]]
         system.grid.check_field(getattr(y0, name), f"y0.{name}", lead)
 
 
-def check_vector(value: ArrayLike | Sequence[float], dimensions: int, name: str, number: bool = False) -> None:
+def check_vector(value: ArrayLike | Sequence[Any], dimensions: int, name: str, number: bool = False) -> None:
     """Refuse a vector that has not a component for each dimension; a `number` may stand for all.
 
     **Raises:** an `ArgumentError`.
     """
-    if np.shape(value) != (dimensions,) and not (number and np.ndim(value) == 0):
+    shape = _shape_of(value)
+    if shape != (dimensions,) and not (number and shape == ()):
         wanted = f"be one number or have the shape ({dimensions},)" if number else f"have the shape ({dimensions},)"
-        raise ArgumentError(
-            f"Argument `{name}` must {wanted}, a component for each axis of the grid, but it has {np.shape(value)}."
-        )
+        found = "its parts differ in shape" if shape is None else f"it has {shape}"
+        raise ArgumentError(f"Argument `{name}` must {wanted}, a component for each axis of the grid, but {found}.")
+
+
+def _shape_of(value: Any) -> tuple[int, ...] | None:
+    """The shape of an array or of a list, which may hold traced numbers; None where its parts differ."""
+    if not isinstance(value, list | tuple):
+        return np.shape(value)
+    parts = {_shape_of(x) for x in value}
+    if len(parts) > 1 or None in parts:
+        return None
+    return (len(value), *(parts.pop() or ())) if parts else (0,)
 
 
 def check_value(name: str, value: Any, *, positive: bool = False) -> None:

@@ -1,11 +1,10 @@
 """A disk or ball that moves in a lattice Boltzmann fluid: freely, by what fluid and weight do to it, or as it is told."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
-import jax.core
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
@@ -13,15 +12,23 @@ from jaxtyping import Array
 
 from ..._errors import ArgumentError
 from ..._types import Inputs, Outputs, Scalar, Time
-from ...core import POSITIVE, DiscreteSystem, Example, as_float_array, quantity
+from ...core import POSITIVE, DiscreteSystem, Example, Explained, Noted, Reviewed, check_numbers, quantity
 from ..grids._boundary import NoSlip, Periodic
-from ..grids._checks import check_vector
 from ..grids._grid import Grid
+from ._body_review import (
+    cause,
+    check_body,
+    check_populations,
+    check_state,
+    inside,
+    lattice_speed,
+    moved_centre,
+    vector,
+    wrapped,
+)
 from ._collision import Moments, collide, moments
 from ._lattice_boltzmann import LatticeBoltzmann, LatticeFlow
-
-LEAST_CELLS = 5.0
-"""Fewest cells across a body: below that its surface, one cell thick, is a fifth of it."""
+from ._review import LARGEST_MACH, review_lattice
 
 
 class BodyInFlow(eqx.Module):
@@ -35,7 +42,7 @@ class BodyInFlow(eqx.Module):
     spin: Array = quantity(doc="angular velocity of the body")
 
 
-class MovingBody(DiscreteSystem):
+class MovingBody(DiscreteSystem, Reviewed, Noted, Explained):
     r"""A disk (in three dimensions a ball) that moves in a `LatticeBoltzmann` fluid, and the fluid that it moves.
 
     In each step the fluid inside of the body is given the body's velocity, and the body loses what momentum the fluid gains.
@@ -56,21 +63,22 @@ class MovingBody(DiscreteSystem):
     - `gravity`: an acceleration, shape (dimensions,), that acts on the difference of the densities: the pressure that carries a
         fluid at rest is not part of the state. None without.
     - `motion`: a callable `t -> centre`, shape (dimensions,), of a body that is moved; its velocity is the derivative. The
-        density then matters for nothing.
+        density then matters for nothing. Runs that begin at another time than 0 take `start(time=...)`.
 
     Outputs are those of the fluid, `centre`, `velocity_of_body`, `angle`, `spin`, and `drag`, the force of the fluid on the
     body without its buoyancy at rest, for each unit of density: the momentum that the fluid loses in the step that follows, and
     that which the fluid inside gains.
 
-    Along periodic axes the body crosses ends; a centre that passes a wall makes the run fail. There are no forces of contact:
-    walls are approached through the film of fluid alone, down to about a cell. Derivatives exist by all numbers, the radius,
-    the density and the motion included.
+    Along periodic axes the body crosses ends, and its centre counts on beyond them. There are no forces of contact: walls are
+    approached through the film of fluid alone, down to about a cell, and a body that overlaps one by more than a cell makes the
+    run fail, as does one whose surface is faster than 0.3 of the lattice's speed of sound. Derivatives exist by all numbers, the
+    radius, the density and the motion included.
 
     **Good values:** twelve or more cells across (at least five), speeds below a twentieth of a cell a step, densities from 0 to
     100. The surface is a cell thick, which forces feel by some per cent.
 
     **Raises:** an `ArgumentError` where the fluid has an obstacle or open ends, or the body is too small for the grid, larger
-    than the box, or starts outside.
+    than the box, starts outside or in a wall, or is too fast for the lattice.
 
     **Source:** Feng and Michaelides (2005), J. Comput. Phys. 202:20, and Jafari, Yamamoto and Rahnama (2011), Phys. Rev. E
     83:026702, for forces on smoothed bodies; Kang and Hassan (2011), Int. J. Numer. Meth. Fluids 66:1132, for the factor 2.
@@ -89,6 +97,7 @@ class MovingBody(DiscreteSystem):
     """
 
     State = BodyInFlow
+    certain: ClassVar[bool] = True
 
     fluid: LatticeBoltzmann
     motion: Any
@@ -103,7 +112,7 @@ class MovingBody(DiscreteSystem):
         *,
         radius: ArrayLike,
         density: ArrayLike = 1.0,
-        gravity: ArrayLike | Sequence[float] | None = None,
+        gravity: ArrayLike | Sequence[Any] | None = None,
         motion: Any = None,
     ):
         if not isinstance(fluid, LatticeBoltzmann) or fluid.solid is not None:
@@ -113,55 +122,57 @@ class MovingBody(DiscreteSystem):
                 "Argument `fluid` must have ends that are `Periodic` or `NoSlip`, but some are open. Drive it by `force` or by "
                 "moving walls."
             )
+        check_body(radius, density, motion, fluid.grid.lengths, fluid.width)
         self.fluid, self.step, self.motion = fluid, fluid.step, motion
         self.radius, self.density = radius, density
-        if gravity is not None:
-            check_vector(gravity, fluid.grid.dimensions, "gravity")
-            gravity = as_float_array(gravity)
-        self.gravity = gravity
-        if motion is not None and not callable(motion):
-            raise ArgumentError(f"Argument `motion` must be a function of time, but it is {motion!r}.")
-        if not isinstance(self.radius, jax.core.Tracer):
-            across = 2 * float(self.radius) / fluid.width
-            least = min(fluid.grid.lengths)
-            if across < LEAST_CELLS or 2 * float(self.radius) >= least:
-                raise ArgumentError(
-                    f"Argument `radius` must be from {0.5 * LEAST_CELLS * fluid.width:.3g}, {LEAST_CELLS:g} cells across, to below "
-                    f"half of the box, {0.5 * least:.3g}, but it is {float(self.radius):.3g}. Take a finer grid or a larger box."
-                )
+        self.gravity = None if gravity is None else vector("gravity", gravity, fluid.grid.dimensions)
 
     def start(
         self,
         centre: ArrayLike | Sequence[Any] | None = None,
         velocity: ArrayLike | Sequence[Any] | None = None,
         flow: LatticeFlow | None = None,
+        *,
+        time: ArrayLike = 0.0,
     ) -> BodyInFlow:
         """A body at a place, by default at rest in a fluid at rest.
 
-        Place and velocity of a body that is moved are those of its motion at the time 0.
+        Place and velocity of a body that is moved are those of its motion at `time`, which must be the first of the times of the
+        run. Places along periodic axes may lie outside of the box, as that of a body that went through an end.
         """
-        grid, dtype = self.fluid.grid, jnp.asarray(self.radius).dtype
-        d = grid.dimensions
+        d, dtype = self.fluid.grid.dimensions, jnp.asarray(self.radius).dtype
         if self.motion is not None:
             if centre is not None or velocity is not None:
                 raise ArgumentError("Arguments `centre` and `velocity` must be left out where `motion` says them.")
-            centre, velocity = self._moved(jnp.zeros((), dtype))
+            place, pace = self._moved(jnp.asarray(time, dtype))
         elif centre is None:
             raise ArgumentError("Argument `centre` must be given for a free body.")
-        velocity = jnp.zeros(d, dtype) if velocity is None else velocity
-        for name, value in (("centre", centre), ("velocity", velocity)):
-            check_vector(value, d, name)
-        centre = jnp.asarray(centre, dtype)
-        if not isinstance(centre, jax.core.Tracer):
-            low, high = np.asarray(grid.origin), np.asarray(grid.origin) + np.asarray(grid.lengths)
-            if np.any(np.asarray(centre) < low) or np.any(np.asarray(centre) > high):
-                raise ArgumentError(
-                    f"Argument `centre` must lie in the box, from {low} to {high}, but it is {np.asarray(centre)}."
-                )
+        else:
+            place = wrapped(self.fluid.grid, self.fluid.boundaries, vector("centre", centre, d, dtype))
+            pace = jnp.zeros(d, dtype) if velocity is None else vector("velocity", velocity, d, dtype)
+        if flow is None:
+            flow = self.fluid.start()
+        check_populations(flow, LatticeFlow, self.fluid)
         turn = jnp.zeros(() if d == 2 else 3, dtype)
-        return BodyInFlow(
-            self.fluid.start() if flow is None else flow, centre, jnp.asarray(velocity, dtype), turn, turn
+        found = BodyInFlow(flow, place, pace, turn, turn)
+        check_state(
+            self, found, "Argument `centre`" if self.motion is None else "What argument `motion` returns at the start"
         )
+        return found
+
+    def review(self, y0: BodyInFlow, step: float | None, solver: object) -> None:
+        check_numbers(self)
+        review_lattice(self.fluid, y0.flow)
+        check_state(self, y0, "Argument `y0.centre`")
+
+    def note(self, t: ArrayLike, y: BodyInFlow) -> str:
+        return self.fluid.note(t, y.flow)
+
+    def explain(self, t: ArrayLike, y: BodyInFlow) -> str:
+        """A sentence on a body that soon leaves the box or becomes too fast."""
+        state = self.encode(jax.tree.map(jnp.asarray, y))
+        steps, (_, place, velocity, _, spin) = _last_step(self, jnp.asarray(t, state[1].dtype), state)
+        return cause(self, float(np.asarray(t)) + int(steps) * self.step, place, velocity, spin)
 
     def encode(self, y: BodyInFlow) -> Any:
         return self.fluid.encode(y.flow), y.centre, y.velocity, y.angle, y.spin
@@ -171,76 +182,84 @@ class MovingBody(DiscreteSystem):
         return BodyInFlow(self.fluid.decode(populations), *rest)
 
     def advance(self, t: ArrayLike, y: Any, inputs: Inputs) -> Any:
-        return self._stepped(t, y)[0]
+        populations, place, *rest = self._stepped(t, y)[0]
+        return populations, jnp.where(self._sound(place, rest[0], rest[2]), place, jnp.nan), *rest
+
+    def _sound(self, place: Array, velocity: Array, spin: Array) -> Array:
+        """Tell whether a body is in the box, and slow beside the lattice's speed of sound."""
+        fluid = self.fluid
+        slow = lattice_speed(velocity, spin, self.radius, fluid.speed, self.step) <= LARGEST_MACH / 3**0.5
+        return slow & inside(fluid.grid, fluid.boundaries, place, self.radius, fluid.width)
 
     def _stepped(self, t: ArrayLike, y: Any) -> tuple[Any, Array]:
-        """The state after a step, and the force of the fluid on the body."""
-        fluid, dt = self.fluid, self.step
+        """The state after a step, wherever it leads, and the force of the fluid on the body.
+
+        All but places, velocities and spins of the state is in cells and steps, so that no unit leaves the range of floats.
+        """
+        fluid, dt, speed = self.fluid, self.step, self.fluid.speed
         populations, centre, velocity, angle, spin = y
         lattice, push = fluid.lattice, fluid._push()
         found = moments(lattice, tuple(populations), push)
-        free = [u * fluid.speed for u in found.velocity]
         share, arms = self._inside(centre)
         weight = 2 * share * (1 + found.excess)
-        volume = fluid.width**fluid.grid.dimensions
-        total = lambda field: jnp.sum(field) * volume
+        before = velocity / speed
         if self.motion is None:
-            after, turn = self._free(velocity, spin, arms, [weight * u for u in free], weight, total)
-            place = centre + dt * after
+            momentum = [weight * u for u in found.velocity]
+            after, turn = self._free(before, spin * dt, arms, momentum, weight)
+            place = centre + dt * (speed * after)
         else:
-            place, after = self._moved(jnp.asarray(t, centre.dtype) + dt)
-            turn = jnp.zeros_like(spin)
-        change = [2 * share * (w - u) for w, u in zip(_rigid(after, turn, arms), free, strict=True)]
-        own = [a / fluid.speed for a in change]
+            place, told = self._moved(jnp.asarray(t, centre.dtype) + dt)
+            after, turn = told / speed, jnp.zeros_like(spin)
+        own = [2 * share * (w - u) for w, u in zip(_rigid(after, turn, arms), found.velocity, strict=True)]
         whole = own if push is None else [a + b for a, b in zip(own, push, strict=True)]
         here = Moments(found.excess, [u + 0.5 * a for u, a in zip(found.velocity, own, strict=True)])
         collided = collide(lattice, tuple(populations), here, fluid._rates(), whole, fluid.collision == "bgk")
         streamed = tuple(fluid._streamed(tuple(collided)))
-        lost = -jnp.stack([total((1 + found.excess) * a) for a in change]) / dt
-        force = lost + self._volume() * (after - velocity) / dt
-        place = jnp.where(self._contains(place), place, jnp.nan)
-        return (streamed, place, after, angle + dt * turn, turn), force
+        lost = -jnp.stack([jnp.sum((1 + found.excess) * a) for a in own])
+        force = (lost + self._volume() * (after - before)) * (speed / dt)
+        for _ in range(
+            fluid.grid.dimensions
+        ):  # one by one: the product leaves the range of float32 before the force does
+            force = force * fluid.width
+        return (streamed, place, speed * after, angle + turn, turn * (1 / dt)), force
 
     def _moved(self, t: Time) -> tuple[Array, Array]:
         assert self.motion is not None
-        at = lambda t: jnp.asarray(self.motion(t), t.dtype)
+        at = lambda t: moved_centre(self.motion(t), self.fluid.grid.dimensions, t.dtype)
         return jax.jvp(at, (t,), (jnp.ones_like(t),))
 
     def _inside(self, centre: Array) -> tuple[Array, list[Array]]:
-        """The share of each cell inside of the body, and the arm from its centre, the nearest along periodic axes."""
+        """The share of each cell inside of the body, and the arm from its centre in cells, the nearest along periodic axes."""
         grid, dtype = self.fluid.grid, centre.dtype
         arms = []
         for axis, x in enumerate(grid.mesh()):
             arm = jnp.asarray(x, dtype) - centre[axis]
             if isinstance(self.fluid.boundaries[axis][0], Periodic):
                 arm = arm - grid.lengths[axis] * jnp.round(arm / grid.lengths[axis])
-            arms.append(arm)
+            arms.append(arm * (1 / self.fluid.width))
         square = sum(a**2 for a in arms)
-        depth = (self.radius - jnp.sqrt(jnp.maximum(square, 1e-2 * self.fluid.width**2))) / self.fluid.width
+        depth = self._cells() - jnp.sqrt(jnp.maximum(square, 1e-2))
         return 0.5 * (1 + jnp.sin(jnp.pi * jnp.clip(depth, -0.5, 0.5))), arms
 
-    def _contains(self, place: Array) -> Array:
-        grid = self.fluid.grid
-        good = jnp.array(True)
-        for axis, pair in enumerate(self.fluid.boundaries):
-            if not isinstance(pair[0], Periodic):
-                low = grid.origin[axis]
-                good &= (place[axis] >= low) & (place[axis] <= low + grid.lengths[axis])
-        return good
+    def _cells(self) -> Array:
+        """The radius in cells; a compiler that gathers factors of its powers would leave the range of float32."""
+        return jax.lax.optimization_barrier(self.radius * (1 / self.fluid.width))
 
     def _volume(self) -> Array:
-        return jnp.pi * self.radius**2 if self.fluid.grid.dimensions == 2 else 4 / 3 * jnp.pi * self.radius**3
+        r = self._cells()
+        return jnp.pi * r**2 if self.fluid.grid.dimensions == 2 else 4 / 3 * jnp.pi * r**3
 
     def _inertia(self) -> Array:
         share = 0.5 if self.fluid.grid.dimensions == 2 else 0.4
-        return share * self._volume() * self.radius**2
+        return share * self._volume() * self._cells() ** 2
 
     def _free(
-        self, velocity: Array, spin: Array, arms: list[Array], momentum: list[Array], weight: Array, total: Any
+        self, velocity: Array, spin: Array, arms: list[Array], momentum: list[Array], weight: Array
     ) -> tuple[Array, Array]:
         """The new velocity and spin of a free body, from the momentum that the fluid is asked for where it stands still.
 
-        A disk has three ways to move and a ball six; what the fluid gains by each is linear in all of them.
+        A disk has three ways to move and a ball six; what the fluid gains by each is linear in all of them. All is in cells and
+        steps.
         """
         d = len(arms)
         extra = (self.density - 1) * jnp.concatenate(
@@ -248,11 +267,13 @@ class MovingBody(DiscreteSystem):
         )
         unit = jnp.eye(d + spin.size, dtype=velocity.dtype)
         modes = [_rigid(row[:d], row[d:].reshape(spin.shape), arms) for row in unit]
-        over = lambda a, b: total(sum(x * y for x, y in zip(a, b, strict=True)))
-        matrix = [[over([weight * x for x in a], b) for b in modes] for a in modes]
+        over = lambda a, b: jnp.sum(sum(x * y for x, y in zip(a, b, strict=True)))
+        n = len(modes)
+        half = {(i, j): over([weight * x for x in modes[i]], modes[j]) for i in range(n) for j in range(i, n)}
+        matrix = [[half[min(i, j), max(i, j)] for j in range(n)] for i in range(n)]
         old = jnp.concatenate([velocity, spin.reshape(-1)])
         if self.gravity is not None:
-            old = old.at[:d].add(self.step * self.gravity)
+            old = old.at[:d].add(self.gravity * (self.step / self.fluid.speed))
         right = extra * old + jnp.stack([over(momentum, mode) for mode in modes])
         found = jnp.linalg.solve(jnp.stack([jnp.stack(row) for row in matrix]) + jnp.diag(extra), right)
         return found[:d], found[d:].reshape(spin.shape)
@@ -265,9 +286,21 @@ class MovingBody(DiscreteSystem):
     @classmethod
     def example(cls) -> "Example[MovingBody]":
         """A disk that sinks between two walls."""
-        box = LatticeBoltzmann(Grid((16, 24), (1.0, 1.5)), step=0.01, viscosity=0.05, boundaries=[NoSlip(), Periodic()])
-        system = cls(box, radius=0.2, density=2.0, gravity=[0.0, -1.0])
-        return Example(system, system.start(centre=[0.45, 1.0]), np.linspace(0.0, 0.5, 6))
+        box = LatticeBoltzmann(Grid((7, 7), (1.0, 1.0)), step=0.01, viscosity=0.05, boundaries=[NoSlip(), Periodic()])
+        system = cls(box, radius=0.37, density=2.0, gravity=[0.0, -1.0])
+        return Example(system, system.start(centre=[0.47, 0.6]), np.linspace(0.0, 0.25, 6))
+
+
+SOON = 100_000
+"""Most steps that an explanation of a failed run takes from a state before it: those between two saved times, at the most."""
+
+
+@eqx.filter_jit
+def _last_step(system: MovingBody, t: Array, y: Any) -> tuple[Array, Any]:
+    """The number of the first step after which a body is not sound, and the state after it."""
+    on = lambda known: (known[0] < SOON) & system._sound(known[1][1], known[1][2], known[1][4])
+    step = lambda known: (known[0] + 1, system._stepped(t + system.step * known[0].astype(t.dtype), known[1])[0])
+    return jax.lax.while_loop(on, step, (jnp.zeros((), jnp.int32), y))
 
 
 def _rigid(velocity: Array, spin: Array, arms: list[Array]) -> list[Array]:
