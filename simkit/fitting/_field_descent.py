@@ -43,9 +43,9 @@ class Known(NamedTuple):
     filled: int
 
     @classmethod
-    def of(cls, size: int, dtype: DTypeLike, method: GaussNewtonCG) -> "Known":
-        """Room for the directions of a fit of so many numbers."""
-        return cls(jnp.zeros((method.max_products, size), dtype), jnp.zeros((method.max_products,), dtype), 0)
+    def of(cls, size: int, dtype: DTypeLike, most: int) -> "Known":
+        """Room for at most so many directions of a fit of so many numbers."""
+        return cls(jnp.zeros((most, size), dtype), jnp.zeros((most,), dtype), 0)
 
     def after(self, rows: Array, cuts: Array) -> "Known":
         """The same room behind directions that are known."""

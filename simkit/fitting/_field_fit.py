@@ -41,7 +41,7 @@ def check_matrices(problem: Problem, method: str) -> None:
     if problem.unknowns.fields:
         raise ArgumentError(
             f"`{problem.unknowns.fields[0][0].name}` has a prior of fields, which `{method}` does not know. Take "
-            "`method=simkit.GaussNewtonCG()`."
+            "`method=simkit.GaussNewtonCG()` or `simkit.FieldLBFGS()`."
         )
     check_dense(problem.size, problem.times.dtype, f"The method `{method}`", DENSE_COPIES)
 
@@ -77,7 +77,7 @@ def fit_fields(
     else:
         begins = list(given_starts(problem, starts))
     if method.modes:
-        _check_proper(problem, begins[0])
+        _check_proper(problem, begins[0], spoken)
     origin = "the given starts" if not drawn else "the middle of the priors" if near is None else "the coarser fit"
     return _finished(problem, method, [descent(z) for z in begins], origin, key)
 
@@ -86,7 +86,7 @@ def _known(
     problem: Problem, method: GaussNewtonCG, key: PRNGKeyArray, counter: Progress
 ) -> tuple[Array | None, Known, float]:
     """The place, the directions and the norm of the first gradient of an earlier fit, or of that of a coarser problem."""
-    known, earlier = Known.of(problem.size, problem.times.dtype, method), method.known
+    known, earlier = Known.of(problem.size, problem.times.dtype, method.max_products), method.known
     if method.coarse is not None:
         check_carried(method.coarse.unknowns, problem, "coarse")
         earlier = _coarse_fit(method, key, counter) if earlier is None else earlier
@@ -154,12 +154,12 @@ def _middle(problem: Problem) -> Array:
     return first_start(problem, z[None])[0]
 
 
-def _check_proper(problem: Problem, z: Array) -> None:
+def _check_proper(problem: Problem, z: Array, method: str) -> None:
     """Refuse an uncertainty in which the prior of an unknown has no width."""
     curvature = np.asarray(prior_model(problem, z)[2])
     for block in problem.unknowns.blocks:
         if not (curvature[block.span] > 0).all():
             raise ArgumentError(
-                f"The uncertainty of `GaussNewtonCG(modes=...)` starts from the priors, but that of `{block.name}` has no "
+                f"The uncertainty of {method} by `modes` starts from the priors, but that of `{block.name}` has no "
                 "curvature. Give it a prior such as a normal or log-normal one, or take `modes=0`."
             )

@@ -4,7 +4,7 @@ Margins are shares of bounds and boxes, since a coordinate may have any unit: a 
 """
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 CLOSEST = 1e-10
 """Smallest distance of an iterate from a bound, relative to the bound; there a coordinate counts as being on it. For a bound at
@@ -32,3 +32,22 @@ def inside(z: Float[Array, " parameters"], bounds: Float[Array, "parameters 2"])
     """`z` moved strictly inside the bounds."""
     gap = margin(bounds)
     return jnp.clip(z, bounds[:, 0] + gap[:, 0], bounds[:, 1] - gap[:, 1])
+
+
+def on_bounds(
+    z: Float[Array, " parameters"], gradient: Float[Array, " parameters"], bounds: Float[Array, "parameters 2"]
+) -> Bool[Array, " parameters"]:
+    """Tell which numbers lie on a bound that the negative gradient points out of."""
+    gap = 2 * margin(bounds)
+    return ((z <= bounds[:, 0] + gap[:, 0]) & (gradient > 0)) | ((z >= bounds[:, 1] - gap[:, 1]) & (gradient < 0))
+
+
+def share_inside(
+    z: Float[Array, " parameters"], step: Float[Array, " parameters"], bounds: Float[Array, "parameters 2"]
+) -> Float[Array, ""]:
+    """The part of a step up to the nearest bound, 1 where none is met."""
+    place = z + step
+    reach = jnp.where(
+        place > bounds[:, 1], bounds[:, 1] - z, jnp.where(place < bounds[:, 0], bounds[:, 0] - z, jnp.inf)
+    )
+    return jnp.minimum(1, jnp.min(jnp.abs(reach) / jnp.where(step == 0, 1, jnp.abs(step))))

@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from ..engine import awaited, note_trace
 from ..problem import Problem, named_parts
 from ._carried import carried
-from ._inside import inside, margin
+from ._inside import inside, on_bounds, share_inside
 from ._linearised import Linearised, linearised
 from ._local_model import objective
 
@@ -61,10 +61,7 @@ def stepped(
     # The prior's part is 1 in white coordinates.
     of_all = lambda q: informed(q) + jnp.where(model.curvature > 0, q, 0)
     bounds = problem.coordinate_bounds()
-    gap = 2 * margin(bounds)
-    on = ((z <= bounds[:, 0] + gap[:, 0]) & (model.gradient > 0)) | (
-        (z >= bounds[:, 1] - gap[:, 1]) & (model.gradient < 0)
-    )
+    on = on_bounds(z, model.gradient, bounds)
     gradient = jnp.where(on, 0, model.gradient * sizes)
     norm = jnp.linalg.norm(gradient)
     forward = lambda q: _shortened(known, q, reverse=True)
@@ -77,13 +74,7 @@ def stepped(
     goal = jnp.where(far, least * jnp.linalg.norm(turned), jnp.inf)
     end = _conjugate(product, turned, radius, goal, most)
     step = jnp.where(on, 0, forward(end["step"]))
-    # All of the step up to the nearest bound.
-    place = z + sizes * step
-    reach = jnp.where(
-        place > bounds[:, 1], bounds[:, 1] - z, jnp.where(place < bounds[:, 0], bounds[:, 0] - z, jnp.inf)
-    )
-    way = jnp.where(sizes * step == 0, 1, jnp.abs(sizes * step))
-    share = jnp.minimum(1, jnp.min(jnp.abs(reach) / way))
+    share = share_inside(z, sizes * step, bounds)
     place = jnp.where(on, z, inside(z + share * sizes * step, bounds))
     promised = -share * (turned @ end["step"]) - 0.5 * share**2 * (end["step"] @ end["turned"])
     trial = jnp.full_like(norm, jnp.inf)

@@ -17,8 +17,7 @@ from ..problem import Problem, Unknowns, named_parts
 from ._carried import carried
 from ._field_descent import ACCEPTED, Descent, Known
 from ._field_lbfgs import FieldLBFGS
-from ._gauss_newton_cg import GaussNewtonCG
-from ._inside import inside, margin
+from ._inside import inside, on_bounds, share_inside
 from ._linearised import linearised
 from ._method import CONVERGED, FAILED, LIMIT, STALLED
 from ._newton_cg import white_sizes
@@ -106,13 +105,8 @@ def _tried(
     note_trace("fit, step by changes of gradient", named_parts(problem))
     sizes, proper = white
     way = jnp.where(here.on, 0, -_divided(problem.unknowns, shells, proper, changes, here.gradient))
-    # All of the step up to the nearest bound.
     bounds, step = problem.coordinate_bounds(), length * sizes * way
-    place = z + step
-    reach = jnp.where(
-        place > bounds[:, 1], bounds[:, 1] - z, jnp.where(place < bounds[:, 0], bounds[:, 0] - z, jnp.inf)
-    )
-    share = jnp.minimum(1, jnp.min(jnp.abs(reach) / jnp.where(step == 0, 1, jnp.abs(step))))
+    share = share_inside(z, step, bounds)
     place = jnp.where(here.on, z, inside(z + share * step, bounds))
     there = _looked(problem, sizes, place)
     fixed = here.on | there.on
@@ -124,11 +118,7 @@ def _tried(
 
 def _looked(problem: Problem, sizes: Array, z: Array) -> Looked:
     model = linearised(problem, z)
-    bounds = problem.coordinate_bounds()
-    gap = 2 * margin(bounds)
-    on = ((z <= bounds[:, 0] + gap[:, 0]) & (model.gradient > 0)) | (
-        (z >= bounds[:, 1] - gap[:, 1]) & (model.gradient < 0)
-    )
+    on = on_bounds(z, model.gradient, problem.coordinate_bounds())
     gradient = jnp.where(on, 0, model.gradient * sizes)
     return Looked(model.value, gradient, jnp.linalg.norm(gradient), on, model.chi_squared, model.log_likelihood)
 
@@ -259,7 +249,7 @@ def _descend(
     else:
         status, gradients = FAILED, [1.0]
     here = way.here
-    empty = Known.of(z.size, z.dtype, GaussNewtonCG(max_products=1))
+    empty = Known.of(z.size, z.dtype, 0)
     numbers = float(here.chi_squared), float(here.log_likelihood)
     end = Descent(
         way.z,

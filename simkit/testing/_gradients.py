@@ -100,8 +100,7 @@ def check_gradients(
         terms = jnp.concatenate([jnp.ravel(leaf) for leaf in leaves])
         return terms * irregular_weights(terms.shape, terms.dtype) if terms.size > 1 else terms
 
-    noise = generator(jax.random.key(0) if key is None else key).standard_normal((directions, point.size))
-    ways = jnp.asarray(noise, point.dtype) * typical_size(point)[None, :]
+    ways = random_ways(point, directions, key)
     slopes = jax.jit(lambda x, ways: directional_slopes(flat, x, ways, modes))(point, ways)
     labels = [f"random direction {i}" for i in range(directions)]
     mode_error, difference_error = compare_slopes(slopes, labels, tolerance)
@@ -112,6 +111,12 @@ def irregular_weights(shape: tuple[int, ...], dtype: DTypeLike) -> Array:
     """Numbers between 1/2 and 3/2 without a pattern, so that errors of opposite sign do not cancel in a sum."""
     count = int(np.prod(shape))
     return jnp.asarray(1 + 0.5 * np.cos(np.arange(1, count + 1) ** 2), dtype).reshape(shape)
+
+
+def random_ways(point: Float[Array, " n"], directions: int, key: PRNGKeyArray | None) -> Float[Array, "directions n"]:
+    """Random directions at a point, each number in proportion to its size; by `jax.random.key(0)` where there is no key."""
+    noise = generator(jax.random.key(0) if key is None else key).standard_normal((directions, point.size))
+    return jnp.asarray(noise, point.dtype) * typical_size(point)[None, :]
 
 
 def typical_size(point: Float[Array, " n"]) -> Float[Array, " n"]:

@@ -18,7 +18,7 @@ from ..fitting import some_start
 from ..problem import Problem
 from ..solvers import Stepper
 from ._event_trust import EventTrust, contacts_of
-from ._gradients import Mode, compare_slopes, directional_slopes, typical_size
+from ._gradients import Mode, compare_slopes, directional_slopes, random_ways
 
 DISCARD = 0.25
 """The share of a run in which a displacement turns towards the fastest growth."""
@@ -166,10 +166,7 @@ def check_gradient(
     """
     z = some_start(problem) if theta is None else problem.coordinates(jnp.asarray(theta))
     mode = problem.default_gradient if problem.default_gradient in modes else modes[0]
-    noise = jnp.asarray(
-        generator(jax.random.key(0) if key is None else key).standard_normal((directions, z.size)), z.dtype
-    )
-    ways = noise * typical_size(z)[None, :]
+    ways = random_ways(z, directions, key)
     slopes = _slopes(problem, z, ways, modes)
     error, complaint = math.nan, ""
     try:

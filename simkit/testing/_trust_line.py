@@ -13,8 +13,8 @@ from jaxtyping import PRNGKeyArray
 
 from .._doors import check_count, check_key, shown
 from .._errors import ArgumentError
-from ..core import generator, tracing
-from ._gradients import compare_slopes, directional_slopes, typical_size
+from ..core import tracing
+from ._gradients import compare_slopes, directional_slopes, random_ways
 from ._trust import Growth
 
 
@@ -116,8 +116,7 @@ def trust_line(
     def flat(x: Any) -> Any:
         return _one(loss(eqx.combine(restore(x), fixed))).reshape(1)
 
-    noise = generator(jax.random.key(0) if key is None else key).standard_normal((directions, point.size))
-    ways = jnp.asarray(noise, point.dtype) * typical_size(point)[None, :]
+    ways = random_ways(point, directions, key)
     both = jax.jit(lambda x, ways: (directional_slopes(flat, x, ways, ("reverse",)), jax.grad(lambda x: flat(x)[0])(x)))
     slopes, gradient = both(point, ways)
     try:
