@@ -16,6 +16,7 @@ from ._mathml import Reader, parsed
 from ._model import Model
 from ._noises import BY_SCALE
 from ._row_formulas import Head
+from ._sbml_protocol import FOREVER
 from ._tables import Files, Row, Table, as_number, finite, read_tables
 
 SCALES = ("lin", "log", "log10")
@@ -291,8 +292,6 @@ class Series:
     @property
     def timeless(self) -> bool:
         """Tell whether all data are of a steady state."""
-        from ._sbml_protocol import FOREVER
-
         early = np.asarray(self.times) < FOREVER
         return not any(np.isfinite(np.asarray(values)[early]).any() for values in self.data.values())
 
