@@ -874,6 +874,18 @@ ROWS = {
     "works of one switch": (lambda: md.bar([1.0], [1.0, 2.0]), "`forward` must be the works of at least 2"),
     "parameter, complex": (lambda: LotkaVolterra(growth=1j), "must be a real number .* is given 1j"),
     "state, complex scalar": (lambda: LotkaVolterra.State(hare=np.complex64(1j), lynx=1.0), "of complex numbers"),
+    "noise, correlations of a number": (
+        lambda: simkit.noise.Correlated(simkit.noise.Normal(1.0), 0.5),
+        "`correlations` must be a mapping from names of other outputs",
+    ),
+    "noise, correlation above one": (
+        lambda: simkit.noise.Correlated(simkit.noise.Normal(1.0), {"hare": 2}),
+        "must be between -1 and 1, but it is 2",
+    ),
+    "noise, marginal of counts": (
+        lambda: simkit.noise.Correlated(simkit.noise.Poisson(), {"hare": 0.5}),
+        "must be `Normal`, `Combined` or `LogNormal`",
+    ),
     "noise, complex": (lambda: simkit.noise.Normal(jnp.array(1j)), "of complex numbers"),
     "gaps of grades, a number": (lambda: simkit.noise.Ordered(0.0, 1.0), "`gaps` must be an array of positive numbers"),
     "intercepts of categories, a number": (

@@ -122,9 +122,9 @@ class Setup(eqx.Module):
         if words[0] == "system" and isinstance(inner := getattr(self.system, "unswitched", None), eqx.Module):
             words, node = words[1:], inner
         for word in words:
-            # Elements of a tuple of numbers have what the field says of them.
-            of_tuple = isinstance(node, list | tuple) and word.isdigit() and found != Metadata()
-            found = found if of_tuple else field_metadata(node, word)
+            # Elements of several numbers have what the field says of them.
+            of_several = isinstance(node, Mapping) or (isinstance(node, list | tuple) and word.isdigit())
+            found = found if of_several and found != Metadata() else field_metadata(node, word)
             if isinstance(node, Mapping):
                 node = node.get(word)
             elif isinstance(node, list | tuple) and word.isdigit():

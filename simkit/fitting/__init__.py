@@ -38,6 +38,7 @@ from ._profile import Profiles as Profiles  # internal
 from ._profile import profile as profile
 from ._residuals import Finding as Finding  # internal
 from ._residuals import Series as Series  # internal
+from ._residuals import cross_findings as cross_findings  # internal
 from ._residuals import known_scatter as known_scatter  # internal
 from ._residuals import largest_finding as largest_finding  # internal
 from ._residuals import noise_of as noise_of  # internal

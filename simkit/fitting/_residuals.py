@@ -186,6 +186,40 @@ def serial_findings(
     return found
 
 
+def cross_findings(problem: Problem, residuals: Mapping[str, np.ndarray], spent: float) -> list[Finding]:
+    """Correlation between every two outputs of residuals in the same rows, over all experiments, two-sided.
+
+    Where the model holds, Fisher's $\\mathrm{artanh}\\, r$ is normal with variance 1 / (n - 3). Residuals of a fit are
+    correlated by its parameters, by at most some k / (n - k): r is judged from there, as if all k were spent on the two outputs.
+    Where both follow their neighbours, by autocorrelations a and b, n counts (1 - ab) / (1 + ab) times (Bartlett 1935).
+
+    **Arguments:** `spent`: how many degrees of freedom the parameters took of all data.
+    """
+    shapes: dict[tuple[int, ...], list[str]] = {}
+    for name in residuals:
+        shapes.setdefault(np.shape(problem.data[name]), []).append(name)
+    found = []
+    for names in shapes.values():
+        rows = np.stack([residuals[name].ravel() for name in names])
+        seen = np.isfinite(rows)
+        rows = np.where(seen, rows, 0.0)
+        count, squares = seen.astype(float) @ seen.T, rows**2 @ seen.T
+        with np.errstate(all="ignore"):
+            r = np.nan_to_num(rows @ rows.T / np.sqrt(squares * squares.T))
+            follow = np.nan_to_num(np.sum(rows[:, 1:] * rows[:, :-1], axis=1) / np.sum(rows**2, axis=1))
+            shared = np.maximum(follow[:, None] * follow[None], 0)
+            bias = np.minimum(0.9, np.minimum(spent, count - 1) / np.maximum(count - spent, 1))
+            freedom = np.maximum(count * (1 - shared) / (1 + shared) - 3, 0)
+            size = np.arctanh(np.minimum(np.abs(r), 1 - 1e-15)) - np.arctanh(bias)
+            p = np.minimum(1, 2 * special.ndtr(-np.maximum(size, 0) * np.sqrt(freedom)))
+        for i, j in zip(*np.triu_indices(len(names), 1), strict=True):
+            if count[i, j] >= FEWEST:
+                found.append(
+                    Finding("cross-correlation", f"`{names[i]}` and `{names[j]}`", float(r[i, j]), 0.0, float(p[i, j]))
+                )
+    return [finding._replace(tries=len(found)) for finding in found]
+
+
 def _alternation(count: int, spent: float) -> float:
     """Negative autocorrelation that a fit of so many parameters leaves in so many residuals."""
     taken = min(spent, count - 1)
@@ -295,6 +329,13 @@ def _on_autocorrelation(f: Finding) -> str:
     )
 
 
+def _on_cross(f: Finding) -> str:
+    return (
+        f"Residuals of {f.where} at one time are correlated: {f.value:.2f} ({shown(f.adjusted)}). Standard errors take them for "
+        "independent. The model misses what moves both, or they share errors: `noise.Correlated` states those."
+    )
+
+
 def _on_largest(f: Finding) -> str:
     return (
         f"The datum of {f.where} lies {f.value:.3g} standard deviations from the model ({shown(f.adjusted)}). Check the datum, or "
@@ -315,6 +356,7 @@ TOLD = {
     "chi-square": _on_scatter,
     "runs": _on_runs,
     "autocorrelation": _on_autocorrelation,
+    "cross-correlation": _on_cross,
     "largest residual": _on_largest,
     "predictive chi-square": _on_predictive,
     "predictive runs": _on_predictive,
@@ -324,6 +366,7 @@ TOLD = {
 
 SAME: dict[str, tuple[str, ...]] = {
     "autocorrelation": ("runs",),
+    "cross-correlation": ("runs", "autocorrelation", "chi-square"),
     "largest residual": ("chi-square",),
     "predictive chi-square": ("chi-square", "largest residual"),
     "predictive runs": SERIAL,
@@ -369,6 +412,7 @@ def misfits(
     findings = [
         scatter_finding(known_scatter(problem), residuals, spent),
         *serial_findings(problem, labels, residuals, spent),
+        *cross_findings(problem, residuals, spent),
         largest_finding(residuals, place_names(problem, labels)),
     ]
     return tuple(sentences_of([finding for finding in findings if finding is not None]))

@@ -17,6 +17,7 @@ from ..fitting import (
     Finding,
     FitResult,
     Series,
+    cross_findings,
     known_scatter,
     largest_finding,
     noise_of,
@@ -244,6 +245,7 @@ def check(
     findings = [
         scatter_finding(known_scatter(problem), quantile, spent),
         *serial_findings(problem, problem.labels, quantile, spent),
+        *cross_findings(problem, quantile, spent),
         _pit_finding(quantile),
         largest_finding(quantile, place_names(problem, problem.labels)),
         *_predictive(problem, quantile, theta),

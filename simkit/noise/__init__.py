@@ -10,6 +10,7 @@ from ..problem import Binomial as Binomial
 from ..problem import Categorical as Categorical
 from ..problem import Combined as Combined
 from ..problem import ContaminatedNormal as ContaminatedNormal
+from ..problem import Correlated as Correlated
 from ..problem import Information as Information
 from ..problem import Laplace as Laplace
 from ..problem import LogLaplace as LogLaplace

@@ -13,6 +13,7 @@ from ._closed_form import ClosedForm as ClosedForm
 from ._closed_solution import remeasured as remeasured  # internal
 from ._closed_solution import solved as solved  # internal
 from ._contaminated import ContaminatedNormal as ContaminatedNormal  # internal
+from ._correlated import Correlated as Correlated  # internal
 from ._dataset import Dataset as Dataset  # internal
 from ._dense import check_dense as check_dense  # internal
 from ._dependence import GaussianCopula as GaussianCopula

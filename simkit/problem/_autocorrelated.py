@@ -8,7 +8,6 @@ which for equal steps and w = 0 is an autoregressive process of first order with
 """
 
 import math
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -20,14 +19,13 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from .._errors import ArgumentError
 from .._types import Scalar
-from ..core import POSITIVE, SampledDensity, Support, quantity
+from ..core import POSITIVE, Support, quantity
 from ..linear import inverse
 from ._dataset import Dataset
 from ._dense import check_dense
-from ._density_of_states import DensityOfStates
-from ._forward import ForwardModel, Heads
+from ._forward import ForwardModel
 from ._information import Information
-from ._likelihood import AbstractLikelihood, IndependentData, LogProb, scaled
+from ._likelihood import AbstractLikelihood, LogProb, information_of_single_data
 from ._noise import NOISES, AbstractNoise, Domain, LogTails, Normal, Values
 
 
@@ -130,7 +128,7 @@ class AutocorrelatedData(AbstractLikelihood):
                 slopes = _series(data, name, *jacobian[name], derivative=True)
                 total = total + jnp.sum(jax.lax.map(lambda each: _informed(*each), (known, slopes)), axis=0)
             else:
-                total = total + _of_single_data(data, name, location, noise, jacobian[name])
+                total = total + information_of_single_data(data, name, location, noise, jacobian[name])
         return total
 
     def sample(
@@ -145,28 +143,6 @@ class AutocorrelatedData(AbstractLikelihood):
                 drawn = jax.vmap(_drawn)(jax.random.split(k, known.times.shape[0]), known)
                 found[name] = location + _unfolded(drawn, location.shape)
         return found
-
-
-def likelihood_for(system: Any, noise: Any, given: AbstractLikelihood | None) -> AbstractLikelihood:
-    """The likelihood of a problem with this system and these noise models: the one that is given, or the one that they need.
-
-    **Raises:** an `ArgumentError` for correlated residuals in a likelihood that would take them for independent ones.
-    """
-    serial = (
-        [name for name, model in noise.items() if isinstance(model, Autocorrelated)]
-        if isinstance(noise, Mapping)
-        else []
-    )
-    if given is None and isinstance(system, SampledDensity):
-        return DensityOfStates()
-    if given is None:
-        return AutocorrelatedData() if serial else IndependentData()
-    if serial and not isinstance(given, AutocorrelatedData):
-        raise ArgumentError(
-            f"The residuals of `{serial[0]}` are `Autocorrelated`, which `{type(given).__name__}` does not know. Leave "
-            "`likelihood` out, or take another noise model; the states of a stochastic system bring a correlation of their own."
-        )
-    return given
 
 
 class _Series(eqx.Module):
@@ -270,11 +246,3 @@ def _informed(series: _Series, slopes: tuple[Array, Array, Array, Array]) -> Flo
     place = jnp.where(series.seen[:, None], slopes[0], 0) / size[:, None]
     turned = weight @ (moved / unit[None])
     return place.T @ weight @ place + 0.5 * jnp.einsum("pij,qji->pq", turned, turned)
-
-
-def _of_single_data(data: Dataset, name: str, location: Array, noise: Any, slopes: Any) -> Array:
-    """The Fisher information of data that scatter each for itself."""
-    heads: Heads = {name: (location, noise)}
-    rows = [row for rows, _ in scaled({name: slopes}, heads, data) for row in rows]
-    flat = [row.reshape(-1, row.shape[-1]) for row in rows]
-    return sum((x.T @ x for x in flat), start=jnp.zeros((flat[0].shape[-1],) * 2, location.dtype))

@@ -2,6 +2,7 @@
 
 import abc
 from collections.abc import Mapping
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -139,6 +140,14 @@ def scaled(blocks: Mapping[str, PyTree], heads: Heads, data: Dataset) -> list[tu
         rows, pulls, _ = weighted(information, seen, jax.tree.leaves(slopes[name]), leaves)
         found.append((rows, pulls))
     return found
+
+
+def information_of_single_data(data: Dataset, name: str, location: Array, noise: Any, slopes: Any) -> Array:
+    """The Fisher information of data that scatter each for itself, on all parameters that `slopes` are by."""
+    heads: Heads = {name: (location, noise)}
+    rows = [row for rows, _ in scaled({name: slopes}, heads, data) for row in rows]
+    flat = [row.reshape(-1, row.shape[-1]) for row in rows]
+    return sum((x.T @ x for x in flat), start=jnp.zeros((flat[0].shape[-1],) * 2, location.dtype))
 
 
 @jax.custom_jvp

@@ -83,6 +83,24 @@ class AbstractNoise(eqx.Module):
         return None
 
 
+class AbstractNormalNoise(AbstractNoise):
+    """Noise by which a datum is a function of a standard normal number and the location, increasing in the number."""
+
+    @abc.abstractmethod
+    def standard(self, value: Values, location: Values) -> Values:
+        """The standard normal number of a datum."""
+
+    @abc.abstractmethod
+    def from_standard(self, z: Values, location: Values) -> Values:
+        """The datum of a standard normal number."""
+
+    def log_cumulative(self, value: Values, location: Values) -> Sides:
+        return normal_sides(self.standard(value, location))
+
+    def sample(self, key: PRNGKeyArray, location: Values) -> Values:
+        return self.from_standard(jax.random.normal(key, location.shape, location.dtype), location)
+
+
 def numbers_in(argument: str, kind: str = "numbers") -> Callable[[Any], tuple[Float[Array, ""], ...]]:
     """The converter of a field that holds several numbers, each with a path of its own."""
 
@@ -112,7 +130,7 @@ NOISES: Registry[type[AbstractNoise]] = Registry("noise model", AbstractNoise, g
 
 
 @NOISES.named("normal")
-class Normal(AbstractNoise):
+class Normal(AbstractNormalNoise):
     """value ~ N(location, scale^2)."""
 
     scale: Scalar = quantity(1.0, support=POSITIVE, doc="standard deviation")
@@ -127,15 +145,15 @@ class Normal(AbstractNoise):
     def log_tails(self, value: np.ndarray, location: np.ndarray) -> LogTails:
         return _normal_tails((value - location) / self.scale)
 
-    def log_cumulative(self, value: Values, location: Values) -> Sides:
-        return normal_sides((value - location) / self.scale)
+    def standard(self, value: Values, location: Values) -> Values:
+        return (value - location) / self.scale
 
-    def sample(self, key: PRNGKeyArray, location: Values) -> Values:
-        return location + self.scale * jax.random.normal(key, location.shape, location.dtype)
+    def from_standard(self, z: Values, location: Values) -> Values:
+        return location + self.scale * z
 
 
 @NOISES.named("combined")
-class Combined(AbstractNoise):
+class Combined(AbstractNormalNoise):
     r"""A constant and a proportional error together: $y \sim N(f, a^2 + b^2 f^2)$ with the location f.
 
     The scatter depends on the location, so each datum tells of it twice, and the information couples location and both numbers.
@@ -167,15 +185,15 @@ class Combined(AbstractNoise):
     def log_tails(self, value: np.ndarray, location: np.ndarray) -> LogTails:
         return _normal_tails((value - location) / np.hypot(self.additive, self.proportional * location))
 
-    def log_cumulative(self, value: Values, location: Values) -> Sides:
-        return normal_sides((value - location) / self._spread(location))
+    def standard(self, value: Values, location: Values) -> Values:
+        return (value - location) / self._spread(location)
 
-    def sample(self, key: PRNGKeyArray, location: Values) -> Values:
-        return location + self._spread(location) * jax.random.normal(key, location.shape, location.dtype)
+    def from_standard(self, z: Values, location: Values) -> Values:
+        return location + self._spread(location) * z
 
 
 @NOISES.named("log_normal")
-class LogNormal(AbstractNoise):
+class LogNormal(AbstractNormalNoise):
     """log(value) ~ N(log(location), scale^2): the location is the median, the scale nearly a relative error."""
 
     scale: Scalar = quantity(0.1, support=POSITIVE, doc="standard deviation of the logarithm")
@@ -191,11 +209,11 @@ class LogNormal(AbstractNoise):
     def log_tails(self, value: np.ndarray, location: np.ndarray) -> LogTails:
         return _normal_tails((np.log(value) - np.log(location)) / self.scale)
 
-    def log_cumulative(self, value: Values, location: Values) -> Sides:
-        return normal_sides((jnp.log(value) - jnp.log(location)) / self.scale)
+    def standard(self, value: Values, location: Values) -> Values:
+        return (jnp.log(value) - jnp.log(location)) / self.scale
 
-    def sample(self, key: PRNGKeyArray, location: Values) -> Values:
-        return location * jnp.exp(self.scale * jax.random.normal(key, location.shape, location.dtype))
+    def from_standard(self, z: Values, location: Values) -> Values:
+        return location * jnp.exp(self.scale * z)
 
 
 @NOISES.named("student_t")

@@ -30,7 +30,7 @@ from ..core import (
 )
 from ..engine import Fixed, Method, Varying, resolve
 from ..solvers import SolverLike
-from ._autocorrelated import likelihood_for
+from ._choose_likelihood import likelihood_for
 from ._closed_form import ClosedForm
 from ._closed_search import closed_forms
 from ._compile import asked_times, check_arguments, check_outputs, longest_step, refined, solve_times

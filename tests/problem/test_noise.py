@@ -9,6 +9,7 @@ import scipy.stats as stats
 import simkit
 from simkit.problem._autocorrelated import Autocorrelated
 from simkit.problem._contaminated import ContaminatedNormal
+from simkit.problem._correlated import Correlated
 from simkit.problem._expected_information import expected_information, information_of
 from simkit.problem._information import Information, weighted
 from simkit.problem._noise import (
@@ -31,6 +32,7 @@ LOCATIONS = np.array([1.5, 2.5, 4.0, 7.0])
 PEERS = {
     # Of one datum alone.
     "autocorrelated": (Autocorrelated(0.6, 2.0, 0.3), lambda v, m: stats.norm.logpdf(v, m, np.hypot(0.6, 0.3))),
+    "correlated": (Correlated(Normal(0.6)), lambda v, m: stats.norm.logpdf(v, m, 0.6)),
     "normal": (Normal(0.7), lambda v, m: stats.norm.logpdf(v, m, 0.7)),
     "contaminated_normal": (
         ContaminatedNormal(0.6, 0.1, 4.0),
@@ -103,6 +105,8 @@ def test_information_at_many_places(name):
             numbers[0] = numbers[0] / 5
         if name == "contaminated_normal":
             numbers = [numbers[0], numbers[1] / 10, 1.5 + numbers[2]]
+        if name == "correlated":
+            numbers = [Normal(numbers[0])]
         noise, location = type(PEERS[name][0])(*numbers), jnp.array(np.exp(rng.uniform(-1.0, 4.0)))
         mean, error = _products(noise, location, 400_000, jax.random.key(i))
         # 12 places of up to 6 entries and 8 models: 5.5 standard errors are passed by chance once in 50,000

@@ -297,5 +297,6 @@ def noise_table() -> Table:
         for field in dataclasses.fields(NOISES[name]):
             told: Any = field.metadata.get("simkit")
             what = "numbers" if isinstance(field.default, tuple) else "number"
+            what = what if field.default_factory is dataclasses.MISSING else "a table"
             keys.setdefault(field.name, Key(what, "" if told is None else told.doc))
     return Table("a noise model", keys, nested=True)

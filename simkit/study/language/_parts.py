@@ -173,29 +173,43 @@ def read_solve(section: Section) -> dict[str, Any]:
 def read_noise(section: Section) -> dict[str, AbstractNoise]:
     """[noise]: output name -> noise model."""
     found: dict[str, AbstractNoise] = {}
-    example = 'must be a table such as { model = "normal", scale = 0.1 }'
-    for name, value in entries(section, lambda value: not any(isinstance(x, dict) for x in value.values())).items():
+    is_entry = lambda value: isinstance(value.get("model"), str) or not any(isinstance(x, dict) for x in value.values())
+    for name, value in entries(section, is_entry).items():
         if not isinstance(value, dict):
-            raise section.error(name, f"{example}, but it is `{value!r}`.")
-        part = Section(value, f"{section.place}.{name}", section.file)
-        if "model" not in part:
-            raise section.error(name, f"{example}, but it names no model.")
-        model = str(part.name("model", NOISES, "noise model"))
-        with at_place(part.where("model")):
-            kind: Any = NOISES[model]
-        fields = {f.name: f for f in dataclasses.fields(kind) if f.init}
-        several = [key for key, f in fields.items() if isinstance(f.default, tuple)]
-        numbers: dict[str, Any] = {
-            key: part.numbers(key) if key in several else part.number(key) for key in fields if key in part
-        }
-        part.need(*(key for key, f in fields.items() if f.default is f.default_factory is dataclasses.MISSING))
-        part.finish(*fields)
-        for key, number in numbers.items():
-            for one in number if key in several else [number]:
-                check_support(part, key, one, field_metadata(kind, key).support, f"{one:g}")
-        with at_place(part.where()):
-            found[name] = kind(**numbers)
+            raise section.error(name, f"{_NOISE_EXAMPLE}, but it is `{value!r}`.")
+        if "model" not in value:
+            raise section.error(name, f"{_NOISE_EXAMPLE}, but it names no model.")
+        found[name] = _noise_model(Section(value, f"{section.place}.{name}", section.file))
     return found
+
+
+_NOISE_EXAMPLE = 'must be a table such as { model = "normal", scale = 0.1 }'
+
+
+def _noise_model(part: Section) -> AbstractNoise:
+    """One noise model; one of its numbers may be a table of numbers, or a noise model itself."""
+    model = str(part.name("model", NOISES, "noise model"))
+    with at_place(part.where("model")):
+        kind: Any = NOISES[model]
+    fields = {f.name: f for f in dataclasses.fields(kind) if f.init}
+    several = [key for key, f in fields.items() if isinstance(f.default, tuple)]
+    given: dict[str, Any] = {}
+    for key in fields:
+        inner = part.table.get(key)
+        if isinstance(inner, dict):
+            own = Section(inner, f"{part.place}.{key}", part.file)
+            part.get(key, "a table")
+            given[key] = (
+                _noise_model(own) if "model" in own else {name: own.number(name) for name in entries(own, bool)}
+            )
+        elif key in part:
+            given[key] = part.numbers(key) if key in several else part.number(key)
+            for one in given[key] if key in several else [given[key]]:
+                check_support(part, key, one, field_metadata(kind, key).support, f"{one:g}")
+    part.need(*(key for key, f in fields.items() if f.default is f.default_factory is dataclasses.MISSING))
+    part.finish(*fields)
+    with at_place(part.where()):
+        return kind(**given)
 
 
 def read_free(section: Section) -> dict[str, Free | Individual]:
