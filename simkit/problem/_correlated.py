@@ -28,7 +28,7 @@ from ._likelihood import AbstractLikelihood, LogProb, information_of_single_data
 from ._noise import NOISES, AbstractNoise, AbstractNormalNoise, Domain, LogTails, Normal, Values
 
 
-def _correlations(given: Any) -> dict[str, Array]:
+def _correlations(given: Any) -> dict[str, Scalar]:
     if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
         raise ArgumentError(
             "Argument `correlations` must be a mapping from names of other outputs to correlations, such as "
@@ -174,8 +174,10 @@ class CorrelatedData(AbstractLikelihood):
         both = lambda theta: (model.heads(theta, data)[0],) * 2
         jacobian, heads = jax.jacfwd(both, has_aux=True)(theta)
         total = jnp.zeros((theta.size, theta.size), theta.dtype)
-        for name in set(heads).difference(*groups):
-            total = total + information_of_single_data(data, name, *heads[name], jacobian[name])
+        joined = {name for names in groups for name in names}
+        for name, (location, noise) in heads.items():
+            if name not in joined:
+                total = total + information_of_single_data(data, name, location, noise, jacobian[name])
         for names in groups:
             own = {name: heads[name] for name in names}
             total = total + _informed(names, own, {name: jacobian[name] for name in names}, data)

@@ -98,8 +98,11 @@ def held_by_fits(name, sets):
     return by_error, by_profile
 
 
-# Correlated residuals and shares have tests of coverage of their own (tests/problem: test_autocorrelated.py, test_binomial.py).
-ALONE = [name for name, kind in NOISES.items() if name != "autocorrelated" and kind.domain != "share"]
+# Shares and residuals correlated in time have tests of coverage of their own (tests/problem: test_autocorrelated.py,
+# test_binomial.py); those of two outputs are beside closed forms (test_correlated.py).
+ALONE = [
+    name for name, kind in NOISES.items() if name not in ("autocorrelated", "correlated") and kind.domain != "share"
+]
 
 
 @pytest.mark.long
