@@ -17,6 +17,7 @@ from ._coupled_system import together as together  # internal
 from ._delayed_system import DelayedSystem as DelayedSystem
 from ._delayed_system import Past as Past  # internal
 from ._delayed_system import constant_lags as constant_lags  # internal
+from ._delayed_system import is_neutral as is_neutral  # internal
 from ._derivative import check_derivative as check_derivative
 from ._discrete_system import DiscreteSystem as DiscreteSystem
 from ._elementary import ELEMENTARY as ELEMENTARY

@@ -2,9 +2,10 @@
 
 import abc
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.interpreters import partial_eval as pe
 from jaxtyping import Array
@@ -13,8 +14,27 @@ from .._types import Inputs, State, Time
 from ._signals import at_time
 from ._system import System
 
-Past: TypeAlias = Callable[[Time], Any]
-"""The state as a function of earlier times."""
+
+class Past:
+    """The past of a solution: `past(time)` is the state at an earlier time, `past.slope(time)` its derivative by time there.
+
+    Equations with slopes of the past are neutral: their solutions have jumps in the first derivative a lag after each other for
+    ever, and steps end on all of them that there is room for.
+    """
+
+    def __init__(self, state: Callable[[Time], Any], slope: Callable[[Time], Any] | None = None):
+        self._state, self._slope = state, slope
+
+    def __call__(self, time: Time) -> Any:
+        """The state at a time."""
+        return self._state(time)
+
+    def slope(self, time: Time) -> Any:
+        """The time derivative of the state at a time, with the structure of the state."""
+        if self._slope is not None:
+            return self._slope(time)
+        time = jnp.asarray(time, jnp.result_type(float, time))
+        return jax.jvp(self._state, (time,), (jnp.ones_like(time),))[1]
 
 
 class DelayedSystem(System):
@@ -22,7 +42,8 @@ class DelayedSystem(System):
 
     $$\frac{dy}{dt} = f\big(t, y(t), y(t - \tau_1), y(t - \tau_2), \dots\big), \qquad y(t) = \phi(t) \text{ for } t < t_0$$
 
-    with lags $\tau_i > 0$ that may depend on parameters, and a history $\phi$.
+    with lags $\tau_i > 0$ that may depend on parameters, and a history $\phi$. Slopes of the past, $\dot y(t - \tau_i)$, may be
+    arguments of f too (neutral equations).
 
     A subclass writes `delayed_field` (f), `lags` and `example`, and where they differ from the defaults `history`, `breaks`,
     `earliest` and `kept_steps`. States of the past are those that a solver steps, with the structure of `y`.
@@ -53,7 +74,7 @@ class DelayedSystem(System):
 
     @abc.abstractmethod
     def delayed_field(self, t: Time, y: State, inputs: Inputs, past: Past) -> State:
-        """The time derivative of the state; `past(t - lag)` is the state at an earlier time.
+        """The time derivative of the state; `past(t - lag)` is the state at an earlier time, `past.slope(t - lag)` its slope.
 
         At a time that no lag of `lags` reaches and that is not known (not kept, not come, before the history) it is NaN, which ends
         as a status.
@@ -88,7 +109,19 @@ class DelayedSystem(System):
 
     def vector_field(self, t: Time, y: State, inputs: Inputs) -> State:
         """Return the slope of a solution that has been at `y` for ever."""
-        return self.delayed_field(t, y, inputs, lambda time: y)
+        return self.delayed_field(t, y, inputs, Past(lambda time: y, lambda time: jax.tree.map(jnp.zeros_like, y)))
+
+
+def is_neutral(system: DelayedSystem, t: Time, y: State, inputs: Inputs) -> bool:
+    """Tell whether the slope of a solution depends on slopes of its past."""
+    asked = []
+
+    def slope(time: Time) -> State:
+        asked.append(time)
+        return jax.tree.map(jnp.ones_like, y)
+
+    jax.eval_shape(lambda t, y: system.delayed_field(t, y, at_time(inputs, t), Past(lambda time: y, slope)), t, y)
+    return bool(asked)
 
 
 def constant_lags(system: DelayedSystem, t: Time, y: State, inputs: Inputs) -> np.ndarray:

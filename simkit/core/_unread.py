@@ -13,7 +13,7 @@ from jaxtyping import PyTree
 from .._errors import ArgumentError
 from .._types import Inputs, State, Time
 from ._coupled_system import CoupledSystem
-from ._delayed_system import DelayedSystem
+from ._delayed_system import DelayedSystem, Past
 from ._input import check_inputs, dotted
 from ._jump_diffusion import jumps_too
 from ._keyed import keyed
@@ -132,7 +132,7 @@ def _unread(structure: Any, shapes: PyTree, other: Any, static: tuple[Any, ...])
             found.append(system.vector_field(t, state, values))
             if isinstance(system, DelayedSystem):
                 found += [
-                    system.delayed_field(t, state, values, functools.partial(_looked_up, state)),
+                    system.delayed_field(t, state, values, Past(functools.partial(_looked_up, state))),
                     system.lags(t, state, values),
                 ]
             if isinstance(system, StochasticSystem):

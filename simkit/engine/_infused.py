@@ -106,7 +106,7 @@ class InfusedDelayed(DelayedSystem):
 
     def delayed_field(self, t: Time, y: State, inputs: Inputs, past: Past) -> State:
         state, rates = y
-        slope = self.inner.delayed_field(t, state, inputs, lambda time: past(time)[0])
+        slope = self.inner.delayed_field(t, state, inputs, Past(lambda time: past(time)[0]))
         return with_flow(self.inner, state, slope, self.places, rates), jnp.zeros_like(rates)
 
     def lags(self, t: Time, y: State, inputs: Inputs) -> Any:

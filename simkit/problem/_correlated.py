@@ -35,7 +35,7 @@ def _correlations(given: Any) -> dict[str, Scalar]:
             f"{{'hare': 0.5}}, but it is {shown(given)}."
         )
     try:
-        found = {name: as_float_array(value) for name, value in given.items()}
+        found: dict[str, Any] = {name: as_float_array(value) for name, value in given.items()}
     except (TypeError, ValueError) as error:
         raise ArgumentError(f"Argument `correlations` must hold numbers, but it is {shown(given)}.") from error
     for name, value in found.items():

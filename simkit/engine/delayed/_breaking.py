@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import math
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +13,10 @@ from ...core import DelayedSystem, SystemTerm, at_time, stop_times
 
 MOST_POINTS = 4096
 """Most breaking points of a solve. Where several lags make more of them, they are followed over fewer lags."""
+
+
+MOST_NEUTRAL = 512
+"""The same where slopes of the past enter, whose breaking points do not end after some lags but with the run."""
 
 
 @functools.cache
@@ -50,18 +55,20 @@ def first_points(term: SystemTerm, begin: Array) -> Array:
 
 def image_count(base: int, lags: int, order: int) -> int:
     """The number of breaking points that follow from some, each followed over as many lags as the order says."""
-    return min(base * _sums(lags, order).shape[0], MOST_POINTS)
+    return min(base * math.comb(order + lags, lags), MOST_POINTS)
 
 
-def breaking_points(term: SystemTerm, lags: Array, begin: Array, end: Array, order: int) -> Array:
+def breaking_points(
+    term: SystemTerm, lags: Array, begin: Array, end: Array, levels: int, most: int = MOST_POINTS
+) -> Array:
     r"""Times within a run at which steps end, sorted, then its end, then infinite ones, with derivatives.
 
     At the start the first derivative jumps; a sum of k lags later the one of order k + 1 does, which a method of order p feels up
-    to k = p. The same follows the breaks of the history and the stops of the inputs.
+    to k = p. The same follows the breaks of the history and the stops of the inputs. Where slopes of the past enter, all of them
+    are of order 1. They are followed over so many lags, or as many as there is room for.
     """
     base = first_points(term, begin)
-    levels = order
-    while levels > 1 and base.size * _sums(lags.size, levels).shape[0] > MOST_POINTS:
+    while levels > 1 and base.size * math.comb(levels + lags.size, lags.size) > most:
         levels -= 1
     sums = jnp.asarray(_sums(lags.size, levels), begin.dtype)
     # Not a product of matrices: an infinite or missing lag must not touch the sums without it.

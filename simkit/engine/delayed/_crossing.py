@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ...core import at_time, greatest, just_after, just_before
+from ...core import at_time, greatest, just_after, just_before, scaled
 from ..adaptive._happening import newton
 from ..batching._mesh import alike_arrays
 from ..stepping._event_search import Bracket, narrowed
@@ -23,6 +23,9 @@ LANDED = 1e-3
 
 MOST_TRIES = 8
 """Most steps that are taken for one crossing; the last of them counts as its place."""
+
+AHEAD = 1e-3
+"""Share of a run by which a lag is looked at ahead, where it begins to move more slowly than linearly."""
 
 SPARE = 4
 """Number of times that there is room for what follows from the first breaking points, since a lag may cross one more than once."""
@@ -65,7 +68,7 @@ def room_of(posed: Posed) -> int:
     """The number of breaking points that a solve keeps."""
     base = posed.base.size
     known = base + SPARE * image_count(base, posed.lags.size, posed.solver.order)
-    if posed.events is None:
+    if posed.events is None and not posed.neutral:
         return known
     steps: int = posed.term.system.kept_steps()  # every jump ends a step
     return steps if posed.constant else known + steps
@@ -92,6 +95,8 @@ def cells_at(posed: Posed, times: Array, t: Array, y: Array, rate: Array) -> Cel
     """The breaking points between which the lags look from a time on. One that looks at a breaking point leaves it as it moves."""
     reached = lambda t, y: t - flat_lags(posed.term, t, posed.unravel(y))
     now, moves = jax.jvp(reached, (t, y), (jnp.ones_like(t), rate))
+    ahead = AHEAD * (posed.end - posed.begin)
+    moves = jnp.where(moves == 0, reached(t + ahead, y + scaled(ahead, rate)) - now, moves)
     gaps, moves = times[None] - now[:, None], moves[:, None]
     near = jnp.abs(gaps) <= roundings(t, posed.begin)
     above, below = jnp.where(near, moves < 0, gaps > 0), jnp.where(near, moves > 0, gaps < 0)
@@ -170,8 +175,8 @@ def moved_on(
     which = jnp.argmax(c.landed)
     bounds = jnp.concatenate([w.cells.high, w.cells.low])
     origins = jnp.argmin(jnp.abs(w.times[None] - bounds[:, None]), axis=1).astype(jnp.int32)
-    level = 1 + jnp.min(jnp.where(c.landed, w.levels[origins], posed.solver.order))
-    kept = on & (level < posed.solver.order)
+    level = 1 + jnp.min(jnp.where(c.landed, w.levels[origins], posed.levels))
+    kept = on & (level < posed.levels)
     place = jnp.where(kept, w.total % w.times.size, w.times.size)
     times = w.times.at[place].set(t1, mode="drop")
     levels = w.levels.at[place].set(level, mode="drop")

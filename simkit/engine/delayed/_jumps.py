@@ -110,7 +110,7 @@ def next_image(posed: Posed, jumps: Jumps, goal: Array) -> Image:
     times = jumps.times[:, None] + posed.lags[None]
     numbers = jnp.arange(times.size, dtype=jumps.place.dtype).reshape(times.shape)
     left = (times > jumps.met) | (times == jumps.met) & (numbers > jumps.place)
-    left = left & (jumps.levels < posed.solver.order)[:, None]
+    left = left & (jumps.levels < posed.levels)[:, None]
     times = jnp.where(left, times, jnp.inf)
     index = jnp.argmin(times.reshape(-1)).astype(jumps.place.dtype)
     first = jnp.minimum(goal, times.reshape(-1)[index])

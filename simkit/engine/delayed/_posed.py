@@ -13,16 +13,18 @@ from ..._types import Inputs, State, Time
 from ...core import (
     Example,
     NamedEvents,
+    Past,
     PlainSystem,
     SystemTerm,
     at_time,
     constant_lags,
+    is_neutral,
     just_after,
     just_before,
     scaled,
 )
 from ..task._task import Task
-from ._breaking import breaking_points, first_points, flat_lags, lag_numbers
+from ._breaking import MOST_NEUTRAL, MOST_POINTS, breaking_points, first_points, flat_lags, lag_numbers
 from ._ring import Ring, empty_ring, state_in, valued
 
 ULPS = 8
@@ -117,7 +119,13 @@ class WithinStep(PlainSystem):
             unknown = self._is_unknown(asked, held, reach, rounding)
             return jax.tree.map(lambda x: jnp.where(unknown, jnp.nan, x), found)
 
-        return self.system.delayed_field(t, y, signals, past)
+        return self.system.delayed_field(t, y, signals, Past(past))
+
+    def slope_before(self) -> Array:
+        """The slope with which the solution, or its history, comes to the start of this step, flat."""
+        t0 = jax.lax.stop_gradient(self.t0)
+        there = lambda time: ravel_pytree(self._past(time, just_before(t0)))[0]
+        return jax.jvp(there, (t0,), (jnp.ones_like(t0),))[1]
 
     def _is_unknown(self, time: Array, t: Array, reach: tuple[Array, Array], rounding: Array) -> Array:
         """Tell whether the state at a time is not known although declared lags do not reach it; else that is theirs to mend."""
@@ -148,7 +156,7 @@ class WithinStep(PlainSystem):
         """
         assert self.current is not None
         length = jnp.where(self.t1 > self.t0, self.t1 - self.t0, 1)
-        within = side > jax.lax.stop_gradient(self.t0)
+        within = side >= jax.lax.stop_gradient(self.t0)
         share = jnp.where(within, (time - self.t0) / length, 0)
         flat = jnp.where(within, valued(self.current, share), ravel_pytree(found)[0])
         if self.stiff:
@@ -191,6 +199,8 @@ class Posed(NamedTuple):
     atol: Array
     overlaps: bool  # whether a step may reach into itself
     constant: bool  # whether lags are the same at all times and states
+    neutral: bool  # whether slopes of the past are asked for
+    levels: int  # over how many lags a jump in a derivative is followed
     events: NamedEvents | None = None
 
 
@@ -212,12 +222,30 @@ def pose(task: Task) -> Posed:
     known = constant_lags(system, times[0], task.y0, task.inputs)
     constant = bool(known.all())
     # Where a lag varies, what follows by any of them is found on the way.
-    points = breaking_points(term, lags if constant else lags[:0], times[0], times[-1], task.solver.order)
+    neutral = is_neutral(system, times[0], task.y0, task.inputs)
+    levels, most = (MOST_NEUTRAL, MOST_NEUTRAL) if neutral else (task.solver.order, MOST_POINTS)
+    points = breaking_points(term, lags if constant else lags[:0], times[0], times[-1], levels, most)
     base = first_points(term, times[0])
     rtol, atol = (jax.lax.stop_gradient(jnp.asarray(x, times.dtype)) for x in step.numbers())
     overlaps = task.solver.stiff or not constant
     ends = times[0], times[-1]
-    given = term, task.solver, task.y0, flat, unravel, *ends, points, base, lags, rtol, atol, overlaps, constant
+    given = (
+        term,
+        task.solver,
+        task.y0,
+        flat,
+        unravel,
+        *ends,
+        points,
+        base,
+        lags,
+        rtol,
+        atol,
+        overlaps,
+        constant,
+        neutral,
+        levels,
+    )
     return Posed(*given, task.events)
 
 
@@ -280,4 +308,8 @@ def empty(posed: Posed, kept: int, zero: Array) -> Ring:
     y, begin = posed.flat, posed.begin
     one = empty_ring(1, 0, y, begin, zero)  # the degree of the dense output does not depend on the past
     degree = jax.eval_shape(lambda: take(posed, one, begin, begin, begin, y).increments).shape[0]
-    return empty_ring(kept, degree, y, begin, zero)
+    ring = empty_ring(kept, degree, y, begin, zero)
+    if not posed.neutral:
+        return ring
+    slope = within(posed, ring, begin, posed.end).system.slope_before()
+    return ring._replace(rows=ring.rows.at[0, 1].set(slope.astype(y.dtype)))

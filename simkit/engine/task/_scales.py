@@ -16,7 +16,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, PyTree
 
 from ..._types import State
-from ...core import DelayedSystem, Setup, SystemTerm, at_time, held, named_leaves, scaled, started
+from ...core import DelayedSystem, Past, Setup, SystemTerm, at_time, held, named_leaves, scaled, started
 from ...linear import shielded
 from ...solvers import slope_of
 from ..batching._mesh import alike_arrays
@@ -162,7 +162,13 @@ def _slope(term: SystemTerm, task: Task, t: Array, y: State) -> Any:
         history = system.history(jnp.where(before, time, begin), task.y0)
         return jax.tree.map(lambda x, then: jnp.where(before, then.astype(x.dtype), x), y, history)
 
-    return system.delayed_field(t, y, at_time(term.inputs, t), past)
+    def slope(time: Array) -> Any:
+        """That of the history at the first time too, where the state stays."""
+        time = jnp.asarray(time, begin.dtype)
+        history = jax.jvp(lambda s: system.history(s, task.y0), (jnp.minimum(time, begin),), (jnp.ones_like(begin),))[1]
+        return jax.tree.map(lambda x, then: jnp.where(time <= begin, then.astype(x.dtype), 0), y, history)
+
+    return system.delayed_field(t, y, at_time(term.inputs, t), Past(past, slope))
 
 
 def _after_known_events(task: Task) -> State:
