@@ -3,14 +3,17 @@
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jaxtyping import Array
 
 from ..._errors import ArgumentError
 from ..files._snap_files import SnapTable
 from ._bispectrum import bispectrum, components, fields_of, sphere, upper_rows, weighted_sum
 from ._many_body import AtomicPotential, AtomView
+from ._surroundings import taken
 
 
 class SNAP(AtomicPotential):
@@ -97,16 +100,29 @@ class SNAP(AtomicPotential):
         own, theirs = jnp.zeros(len(view.distance), jnp.int32), jnp.zeros(view.distance.shape, jnp.int32)
         if len(self.radius) > 1 and view.species is not None:
             own, theirs = view.own(view.species), view.gather(view.species)
-        functions = self._functions(view, own, theirs)
-        count, dtype = self.channels, view.distance.dtype
-        scale = self._normalised()
-        linear = (self.linear * scale[None])[own].T
-        zero = self._zero()[own]
+        given = own, theirs, self._rotations(view, own, theirs)
+        size = max(1, PLACES // view.distance.shape[1])
+        blocks = -(-len(own) // size)
+
+        def cut(x: Array) -> Array:
+            """In blocks, the last of which ends in copies of the last atom."""
+            rows = jnp.minimum(jnp.arange(blocks * size, dtype=jnp.int32), len(own) - 1)
+            return taken(x, rows).reshape(blocks, size, *x.shape[1:])
+
+        # In a loop of its own, so that what is kept for each neighbour stays in the cache, and cosines are computed once.
+        each = lax.map(jax.checkpoint(lambda block: self._energies(*block)), jax.tree.map(cut, given))
+        return each.reshape(-1)[: len(own)]
+
+    def _energies(self, own: Array, theirs: Array, given: tuple[Array, ...]) -> Array:
+        """The energies of a block of atoms, from rotations and weights of their neighbours."""
+        functions = self._functions(own, theirs, given)
+        count, dtype = self.channels, given[0].dtype
+        scale, zero = self._normalised(), self._zero()[own]
         if self.quadratic is None:
-            shape = (count, count, count, -1, len(own))
-            constant = self.constant[own] - jnp.sum(self.linear[own] * jnp.asarray(zero, dtype), axis=1)
-            return constant + weighted_sum(functions, linear.reshape(shape))
-        found = bispectrum(functions).reshape(-1, len(own)).T * scale[None] - jnp.asarray(zero, dtype)
+            constant = self.constant[own] - jnp.sum(self.linear[own] * zero, axis=1)
+            linear = (self.linear * scale[None])[own].T
+            return constant + weighted_sum(functions, linear.reshape(count, count, count, -1, len(own)))
+        found = bispectrum(functions).reshape(-1, len(own)).T * scale[None] - zero
         energies = self.constant[own] + jnp.sum(found * self.linear[own], axis=1)
         for k in range(len(self.radius)):
             squares = 0.5 * jnp.einsum("ak,kl,al->a", found, self.quadratic[k], found, precision="highest")
@@ -130,8 +146,8 @@ class SNAP(AtomicPotential):
             found[(np.arange(species),) * 4] = one
         return jnp.asarray(found.reshape(species, -1), self.linear.dtype)
 
-    def _functions(self, view: AtomView, own: Array, species: Array) -> list[list[Array]]:
-        """The density of the neighbours of each channel, as functions on the sphere."""
+    def _rotations(self, view: AtomView, own: Array, species: Array) -> tuple[Array, ...]:
+        """Cayley-Klein parameters of the neighbours (four numbers), and their weights."""
         r, dtype = view.distance, view.distance.dtype
         by_pair = lambda table: jnp.asarray(np.add.outer(table, table), dtype)[own[:, None], species]
         reach = by_pair(np.array(self.radius) * self.factor)
@@ -147,14 +163,18 @@ class SNAP(AtomicPotential):
         sign = jnp.where(angle < 0, -1, 1).astype(dtype)  # nearer than rmin0 the sine stays positive
         cosine, sine = sign * jnp.cos(angle), sign * jnp.sin(angle) / r
         x, y, z = view.components
-        a, b = (cosine, -sine * z), (sine * y, -sine * x)
+        return cosine, -sine * z, sine * y, -sine * x, weight
+
+    def _functions(self, own: Array, species: Array, given: tuple[Array, ...]) -> list[list[Array]]:
+        """The density of the neighbours of each channel, as functions on the sphere."""
+        *numbers, weight = given
         functions = []
         for k in range(self.channels):
             mine = weight if self.channels == 1 else jnp.where(species == k, weight, 0)
-            upper = upper_rows(self.twice, a, b, mine)
+            upper = upper_rows(self.twice, (numbers[0], numbers[1]), (numbers[2], numbers[3]), mine)
             density = [jnp.stack([jnp.sum(re, axis=-1), jnp.sum(im, axis=-1)]) for re, im in upper]
             alone = self.channels == 1 or "wselfall" in self.flags
-            functions.append(fields_of(density, 1.0 if alone else (own == k).astype(dtype)))
+            functions.append(fields_of(density, 1.0 if alone else (own == k).astype(weight.dtype)))
         return functions
 
     def __repr__(self) -> str:
@@ -164,3 +184,7 @@ class SNAP(AtomicPotential):
             f"SNAP({kind}, {self.linear.shape[1]} components a species, twojmax {self.twice}, {points} points, "
             f"cutoff {self.cutoff:.6g})"
         )
+
+
+PLACES = 1024
+"""Places of neighbours of a block of atoms: some hundred numbers are kept for each."""
