@@ -116,7 +116,7 @@ def fields_of(density: Sequence[Array], self_weight: Any) -> list[Array]:
         rows = np.arange(j // 2 + 1)
         own = jnp.asarray(matrices[0, rows, rows].sum(0), one.dtype)
         values = jnp.einsum("xmna,xmnq->aq", one, whole, precision=lax.Precision.HIGHEST)
-        found.append(values + jnp.asarray(self_weight, one.dtype)[..., None] * own[None])
+        found.append(values + jnp.asarray(self_weight, one.dtype).reshape(-1, 1) * own[None])
     return found
 
 
