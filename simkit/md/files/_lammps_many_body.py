@@ -117,7 +117,9 @@ def on_types(words: Sequence[str], lines: Sequence[Sequence[str]], some: np.ndar
     return OnSpecies(potential, tuple(places.tolist()), pairs=None if whole else some)
 
 
-def many_body_potential(words: Sequence[str], lines: Sequence[Sequence[str]], types: int, units: Units) -> AtomicPotential:
+def many_body_potential(
+    words: Sequence[str], lines: Sequence[Sequence[str]], types: int, units: Units
+) -> AtomicPotential:
     """The potential of a many-body style; its species are those of `species_of_types`."""
     name = words[0]
     once, _ = species_of_types(words, lines, types)

@@ -87,11 +87,15 @@ def read_snap(coefficients: str | Path, parameters: str | Path, elements: Sequen
     settings = Settings(parameters)
     text = PotentialText(coefficients)
     names, rows, numbers = _blocks(text, 3)
-    radius, weight = np.array([[text.finite(w, "a number of an element", line) for w in row[1:]] for line, row in rows]).T
+    radius, weight = np.array(
+        [[text.finite(w, "a number of an element", line) for w in row[1:]] for line, row in rows]
+    ).T
     return settings.table(text, wanted, names, radius, weight, numbers)
 
 
-def read_mliap(model: str | Path, descriptor: str | Path, elements: Sequence[str], *, quadratic: bool = False) -> SnapTable:
+def read_mliap(
+    model: str | Path, descriptor: str | Path, elements: Sequence[str], *, quadratic: bool = False
+) -> SnapTable:
     """The same potential from the files of LAMMPS' pair style `mliap` with `descriptor sna`.
 
     **Arguments:** `model`: the coefficients, of `model linear` or, with `quadratic`, of `model quadratic`; `descriptor`: settings and
@@ -120,7 +124,9 @@ def read_mliap(model: str | Path, descriptor: str | Path, elements: Sequence[str
 
 def _wanted(elements: Sequence[str]) -> tuple[str, ...]:
     if isinstance(elements, str) or not elements or not all(isinstance(name, str) for name in elements):
-        raise ArgumentError(f'Argument `elements` must be a list of names, such as ["Ta"], but is {shown(str(elements))}.')
+        raise ArgumentError(
+            f'Argument `elements` must be a list of names, such as ["Ta"], but is {shown(str(elements))}.'
+        )
     return tuple(elements)
 
 
@@ -169,7 +175,8 @@ class Settings:
             elif name and name not in (*IGNORED, "nelems"):
                 known = (*NUMBERS, *LISTS)
                 raise self.text.error(
-                    f"must hold a setting that is known, but there is `{shown(name)}`. {close_matches(name, known)}", line
+                    f"must hold a setting that is known, but there is `{shown(name)}`. {close_matches(name, known)}",
+                    line,
                 )
         missing = [name for name in ("rcutfac", "twojmax") if name not in self.numbers]
         if missing:

@@ -167,9 +167,7 @@ def bispectrum(channels: Channels) -> Array:
         for other in channels:
             for third in channels:
                 weighted = [f * weight[None] * (j + 1) for j, f in enumerate(third)]
-                found.append(
-                    [jnp.sum(one[j1] * other[j2] * weighted[j], axis=1) for j1, j2, j in components(twice)]
-                )
+                found.append([jnp.sum(one[j1] * other[j2] * weighted[j], axis=1) for j1, j2, j in components(twice)])
     count = len(channels)
     return jnp.stack([jnp.stack(row) for row in found]).reshape(count, count, count, -1, len(channels[0][0]))
 

@@ -67,7 +67,5 @@ class OnSpecies(AtomicPotential):
         away = [jnp.where(mask, a, self.cutoff if c == 0 else 0) for c, a in enumerate(view.components)]
         distance = jnp.where(mask, view.distance, self.cutoff)
         species = place[view.species]
-        inner = AtomView(
-            None, None, species, None, view.index, mask, tuple(away), distance, view.rows, view.real
-        )
+        inner = AtomView(None, None, species, None, view.index, mask, tuple(away), distance, view.rows, view.real)
         return jnp.where(own, self.potential.atom_energies(inner), 0)
