@@ -176,9 +176,9 @@ from .potentials._second_virial import SecondVirial as SecondVirial
 from .potentials._second_virial import second_virial as second_virial
 from .potentials._sites import ChargesOnSites as ChargesOnSites
 from .potentials._slab import SlabCorrection as SlabCorrection
+from .potentials._snap import SNAP as SNAP
 from .potentials._soft_core import SoftCoreLennardJones as SoftCoreLennardJones
 from .potentials._soft_sphere import SoftSphere as SoftSphere
-from .potentials._snap import SNAP as SNAP
 from .potentials._stillinger_weber import StillingerWeber as StillingerWeber
 from .potentials._tabulated import Tabulated as Tabulated
 from .potentials._terms import terms_of as terms_of  # internal

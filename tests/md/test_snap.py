@@ -79,7 +79,7 @@ def test_other_units_and_the_files_of_mliap(tmp_path):
     other = md.read_mliap(tmp_path / "model", tmp_path / "descriptor", ["Xa", "Yb"])
     for name in ("radius", "weight", "constant", "linear"):
         np.testing.assert_array_equal(getattr(other, name), getattr(table, name))
-    assert "30" not in repr(other) and "twojmax 3" in repr(other)
+    assert "linear, twojmax 3" in repr(other)
 
 
 WRONG = {
@@ -103,13 +103,14 @@ def test_refused_files(name, tmp_path):
 
 def test_refused_elements_and_tables(tmp_path):
     paths = files(tmp_path, TA, SETTINGS)
-    with pytest.raises(simkit.ArgumentError, match="elements of `a.snapcoeff`"):
+    with pytest.raises(simkit.ArgumentError, match="must hold elements of `a"):
         md.read_snap(*paths, ["W"])
     with pytest.raises(simkit.ArgumentError, match="list of names"):
         md.read_snap(*paths, "Ta")
+    case = KNOWN["cases"]["triples"]
+    paths = files(tmp_path, case["coefficients"], case["parameters"])
     with pytest.raises(simkit.ArgumentError, match="each element"):
-        case = KNOWN["cases"]["triples"]
-        md.read_snap(*files(tmp_path, case["coefficients"], case["parameters"]), ["Xa"])
+        md.read_snap(*paths, ["Xa"])
     with pytest.raises(simkit.ArgumentError, match="SnapTable"):
         md.SNAP.from_table(3)
 

@@ -128,7 +128,7 @@ def many_body_potential(
     if name == "eam":
         return _scaled_eam(mixed_tables([read_funcfl(path) for path in once]), units)
     if name == "snap":
-        return _snap(read_snap(*lines[0][2:4], once), units)
+        return _snap(read_snap(lines[0][2], lines[0][3], once), units)
     if name == "mliap":
         kind, model, descriptor = _files_of_mliap(words[1:])
         return _snap(read_mliap(model, descriptor, once, quadratic=kind == "quadratic"), units)
@@ -162,8 +162,8 @@ def _files_of_mliap(settings: Sequence[str]) -> tuple[str, str, str]:
         or settings[3:5] != ["descriptor", "sna"]
     ):
         raise ArgumentError(
-            "The pair style mliap must be followed by `model linear FILE descriptor sna FILE`, or `quadratic` in place of `linear`, "
-            f"but is followed by `{' '.join(settings)}`."
+            "The pair style mliap must be followed by `model linear FILE descriptor sna FILE`, or `quadratic` in place of "
+            f"`linear`, but is followed by `{' '.join(settings)}`."
         )
     return settings[1], settings[2], settings[5]
 

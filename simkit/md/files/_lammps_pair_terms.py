@@ -180,6 +180,11 @@ def pair_terms(data: LammpsData, said: Commands, units: Units, space: Space, nea
         return []
     if said.pair[0] in MANY_BODY:
         _alone(said.pair[0], near)
+        if any("NULL" in line for line in said.lines.get("pair", [])):
+            raise ArgumentError(
+                f"The pair style {said.pair[0]} must have an element for each type, but a line of `pair_coeff` holds `NULL`. Write "
+                f"`pair_style hybrid {said.pair[0]} zero 1.0` where some types have no energy."
+            )
         return [("many_body", many_body_potential(said.pair, said.lines.get("pair", []), len(data.mass), units))]
     found: Found = []
     for share in shares_of(said, data):

@@ -98,8 +98,10 @@ def read_mliap(
 ) -> SnapTable:
     """The same potential from the files of LAMMPS' pair style `mliap` with `descriptor sna`.
 
-    **Arguments:** `model`: the coefficients, of `model linear` or, with `quadratic`, of `model quadratic`; `descriptor`: settings and
-    elements; `elements`: as for `read_snap`.
+    **Arguments:**
+
+    - `model`: the coefficients, of `model linear` or, with `quadratic`, of `model quadratic`; `descriptor`: settings and elements.
+    - `elements`: as for `read_snap`.
 
     **Returns:** a `SnapTable`, for `SNAP.from_table`.
 
@@ -133,9 +135,10 @@ def _wanted(elements: Sequence[str]) -> tuple[str, ...]:
 def _blocks(text: PotentialText, head: int) -> tuple[list[str], list[tuple[int, list[str]]], np.ndarray]:
     """The first words of each element's block, those `head` words, and its coefficients."""
     words = [(line, word) for line, row in enumerate(text.lines, 1) for word in row.partition("#")[0].split()]
+    block = "its name, radius and weight, and all its coefficients" if head else "all its coefficients"
     cut = DataError(
-        f"The potential file `{text.name}` must hold two counts, and for each element {'its name, radius and weight, and ' if head else ''}"
-        "all its coefficients, but it ends before. Fetch the file again."
+        f"The potential file `{text.name}` must hold two counts, and for each element {block}, but it ends before. Fetch the "
+        "file again."
     )
     if len(words) < 2:
         raise cut
@@ -150,10 +153,10 @@ def _blocks(text: PotentialText, head: int) -> tuple[list[str], list[tuple[int, 
         raise text.error("must be the end, since all coefficients have been read.", rest[size * (head + count)][0])
     names, rows, numbers = [], [], []
     for k in range(size):
-        block = rest[k * (head + count) : (k + 1) * (head + count)]
-        rows.append((block[0][0], [word for _, word in block[:head]]))
-        names.append(block[0][1])
-        numbers.append([text.finite(word, "a coefficient", line) for line, word in block[head:]])
+        own = rest[k * (head + count) : (k + 1) * (head + count)]
+        rows.append((own[0][0], [word for _, word in own[:head]]))
+        names.append(own[0][1])
+        numbers.append([text.finite(word, "a coefficient", line) for line, word in own[head:]])
     return names, rows, np.array(numbers)
 
 

@@ -104,8 +104,10 @@ def sphere(twice: int) -> Sphere:
 def fields_of(density: Sequence[Array], self_weight: Any) -> list[Array]:
     r"""Real functions on the sphere, $f_j(g) = \sum_{m m'} U^j_{m m'} u^j_{m m'}(g)^*$.
 
-    **Arguments:** `density`: for each j the upper rows of U, shape (2, rows, j + 1, atoms); `self_weight`: what the atom itself adds
-    to the diagonals, shape (atoms,) or ().
+    **Arguments:**
+
+    - `density`: for each j the upper rows of U, shape (2, rows, j + 1, atoms).
+    - `self_weight`: what the atom itself adds to the diagonals, shape (atoms,) or ().
 
     **Returns:** for each j shape (atoms, points).
     """

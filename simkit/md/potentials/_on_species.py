@@ -56,7 +56,8 @@ class OnSpecies(AtomicPotential):
         return len(self.places)
 
     def atom_energies(self, view: AtomView) -> Array:
-        assert view.species is not None and self.cutoff is not None
+        assert view.species is not None
+        assert self.cutoff is not None
         places = jnp.asarray(np.array(self.places, np.int32))
         present, place = places >= 0, jnp.maximum(places, 0)
         own = present[view.own(view.species)]

@@ -116,7 +116,7 @@ class SNAP(AtomicPotential):
     def _energies(self, own: Array, theirs: Array, given: tuple[Array, ...]) -> Array:
         """The energies of a block of atoms, from rotations and weights of their neighbours."""
         functions = self._functions(own, theirs, given)
-        count, dtype = self.channels, given[0].dtype
+        count = self.channels
         scale, zero = self._normalised(), self._zero()[own]
         if self.quadratic is None:
             constant = self.constant[own] - jnp.sum(self.linear[own] * zero, axis=1)
