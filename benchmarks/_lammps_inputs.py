@@ -75,7 +75,7 @@ class Input:
     def _plain(self, words: list[str], line: str) -> None:
         if line.split()[0] == "units":
             self.units = words[0]
-        if self.potentials is not None and line.startswith("pair_coeff"):
+        if self.potentials is not None and line.startswith(("pair_coeff", "pair_style")):
             files = {word: str(self.potentials / word) for word in words if (self.potentials / word).is_file()}
             line = " ".join(files.get(word, word) for word in line.split())
         self.commands.append(line)

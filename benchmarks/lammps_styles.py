@@ -31,7 +31,7 @@ ROUNDING = 2e-13
 
 APPROXIMATE = ("coul/long", "coul/dsf", "coulgauss/long", "slater/long", "coul/msm", "tip4p/long")
 """Styles for which LAMMPS takes erfc from a polynomial that errs by 1.5e-7 (7.1.26 of Abramowitz and Stegun), or from a table."""
-CONSTANTS = ("_real", "zbl", "-vashishta", "-gaussian")
+CONSTANTS = ("_real", "zbl", "-vashishta", "-gaussian", "pair-snap", "snap_chem", "snap_linear", "snap_quadratic")
 """Cases in which LAMMPS takes constants with eight digits that charges cannot carry here: of electron volts, of nuclear
 charges; Boltzmann's of bonded Gaussians differs by 1e-6."""
 CLOSE = 3e-6

@@ -56,6 +56,9 @@ from .files._n2p2_files import NetworkTable as NetworkTable  # internal
 from .files._n2p2_files import read_n2p2 as read_n2p2
 from .files._openmm import from_openmm as from_openmm
 from .files._read import read as read
+from .files._snap_files import SnapTable as SnapTable  # internal
+from .files._snap_files import read_mliap as read_mliap
+from .files._snap_files import read_snap as read_snap
 from .files._three_body_files import ThreeBodyTable as ThreeBodyTable  # internal
 from .files._three_body_files import read_stillinger_weber as read_stillinger_weber
 from .files._three_body_files import read_tersoff as read_tersoff
@@ -158,6 +161,7 @@ from .potentials._many_body import AtomView as AtomView
 from .potentials._many_body import ManyBodyPotential as ManyBodyPotential
 from .potentials._many_body_function import ManyBodyFunction as ManyBodyFunction
 from .potentials._morse import Morse as Morse
+from .potentials._on_species import OnSpecies as OnSpecies
 from .potentials._own_pairs import CoulombBond as CoulombBond
 from .potentials._own_pairs import LennardJonesBond as LennardJonesBond
 from .potentials._pair_function import PairFunction as PairFunction
@@ -172,6 +176,7 @@ from .potentials._second_virial import SecondVirial as SecondVirial
 from .potentials._second_virial import second_virial as second_virial
 from .potentials._sites import ChargesOnSites as ChargesOnSites
 from .potentials._slab import SlabCorrection as SlabCorrection
+from .potentials._snap import SNAP as SNAP
 from .potentials._soft_core import SoftCoreLennardJones as SoftCoreLennardJones
 from .potentials._soft_sphere import SoftSphere as SoftSphere
 from .potentials._stillinger_weber import StillingerWeber as StillingerWeber

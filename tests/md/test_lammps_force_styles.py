@@ -15,7 +15,16 @@ from simkit.md.potentials._potential import parts
 
 KNOWN = json.loads((Path(__file__).parents[2] / "data" / "md" / "lammps_force_styles.json").read_text())
 # Constants with eight digits, erfc from a polynomial good to 1.5e-7, and waves up to the accuracy that the input asks for.
-WITHIN = {"gauss": 3e-6, "long": 3e-6, "slab": 3e-5, "tip4p": 1e-6, "vashishta": 1e-6, "msm": 1e-6, "coul": 1e-6}
+WITHIN = {
+    "gauss": 3e-6,
+    "long": 3e-6,
+    "slab": 3e-5,
+    "tip4p": 1e-6,
+    "vashishta": 1e-6,
+    "msm": 1e-6,
+    "coul": 1e-6,
+    "snap": 1e-6,
+}
 
 
 def read(name, tmp_path, **settings):

@@ -41,6 +41,8 @@ NAMELESS = {
         md.FormulaThroughAtoms,
         md.Sum,  # an array of tables
         md.BehlerParrinello,  # by a folder of files
+        md.SNAP,  # by two files
+        md.OnSpecies,  # of a potential and numbers of species
         md.EAM,  # by its files, as the next five
         md.StillingerWeber,
         md.Tersoff,
@@ -90,8 +92,8 @@ def test_every_public_class_has_a_name(family):
 def test_every_reader_of_texts_has_a_name():
     functions = {f for room in (io, md) for name, f in vars(room).items() if name.startswith("read_")}
     # HDF5 and trajectories of other programs are no texts, those of a study's files are kept with its results, and study files
-    # state no dosing tables; `simkit new` reads the columns of a table, and code alone reads molecules of LAMMPS
-    # and folders of n2p2.
+    # state no dosing tables; `simkit new` reads the columns of a table, and code alone reads molecules of LAMMPS,
+    # folders of n2p2 and the two files of SNAP.
     named = {reader.read for reader in READERS.own.values()}
     source = "".join(inspect.getsource(inspect.unwrap(f)) for f in named - functions)
     missing = {f.__name__ for f in functions - named if f"{f.__name__}(" not in source}
@@ -100,7 +102,9 @@ def test_every_reader_of_texts_has_a_name():
         "read_doses",
         "read_h5md",
         "read_lammps",
+        "read_mliap",
         "read_n2p2",
+        "read_snap",
         "read_text",
         "read_trajectory",
     }

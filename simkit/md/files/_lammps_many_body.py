@@ -10,8 +10,10 @@ import numpy as np
 from ..._errors import ArgumentError
 from ..potentials._eam_mixing import mixed_tables
 from ..potentials._embedded_atom import EAM
-from ..potentials._potential import Potential
+from ..potentials._many_body import AtomicPotential
+from ..potentials._on_species import OnSpecies
 from ..potentials._second_moment import SecondMoment
+from ..potentials._snap import SNAP
 from ..potentials._stillinger_weber import StillingerWeber
 from ..potentials._tersoff import Tersoff
 from ..potentials._tersoff_variants import ModifiedTersoff, TersoffZBL
@@ -19,6 +21,7 @@ from ..potentials._vashishta import Vashishta
 from ..space._units import Units, convert
 from ._eam_files import EAMTables, read_finnis_sinclair, read_funcfl, read_setfl
 from ._lammps_terms import numbers_in, types_in
+from ._snap_files import SnapTable, read_mliap, read_snap
 from ._three_body_files import (
     ThreeBodyTable,
     read_stillinger_weber,
@@ -28,7 +31,7 @@ from ._three_body_files import (
     read_vashishta,
 )
 
-FROM_FILES: Mapping[str, tuple[Callable[..., ThreeBodyTable], Callable[..., Potential], tuple[str, ...]]] = {
+FROM_FILES: Mapping[str, tuple[Callable[..., ThreeBodyTable], Callable[..., AtomicPotential], tuple[str, ...]]] = {
     "sw": (read_stillinger_weber, StillingerWeber.from_table, ("epsilon",)),
     "tersoff": (read_tersoff, Tersoff.from_table, ("A", "B")),
     "tersoff/mod": (read_tersoff_mod, ModifiedTersoff.from_table, ("A", "B")),
@@ -41,7 +44,7 @@ FROM_FILES: Mapping[str, tuple[Callable[..., ThreeBodyTable], Callable[..., Pote
 BY_PAIRS = ("smatb", "smatb/single")
 """Many-body styles whose numbers stand in lines of pairs of types."""
 
-MANY_BODY = ("eam", "eam/alloy", "eam/fs", *BY_PAIRS, *FROM_FILES)
+MANY_BODY = ("eam", "eam/alloy", "eam/fs", "snap", "mliap", *BY_PAIRS, *FROM_FILES)
 CHARGED = ("tersoff/zbl", "vashishta")
 """Styles that take Coulomb's constant."""
 
@@ -56,6 +59,9 @@ def _settings(words: Sequence[str]) -> dict[str, float]:
         return {"shift": numbers_in("pair_style", settings[1:])[0]}
     if name == "sw" and settings in (["threebody", "on"], ["threebody", "off"]):
         return {"threebody": float(settings[1] == "on")}
+    if name == "mliap":
+        _files_of_mliap(settings)
+        return {}
     if settings:
         raise ArgumentError(
             f"The pair style {name} must stand without settings, but is followed by `{' '.join(settings)}`."
@@ -63,29 +69,57 @@ def _settings(words: Sequence[str]) -> dict[str, float]:
     return {}
 
 
+FILES = {"snap": 2, "mliap": 0}
+"""Files in the line of coefficients, where these are not one."""
+
+
 def species_of_types(words: Sequence[str], lines: Sequence[Sequence[str]], types: int) -> tuple[list[str], np.ndarray]:
     """The elements of a many-body style, or the files of the style `eam`, each once; and which of them each type is.
+
+    A type that takes no part, `NULL` in a hybrid style, is -1.
 
     **Raises:** an `ArgumentError` for settings behind the style, and for lines of another form than the style has.
     """
     name = words[0]
     _settings(words)  # refuses what it does not know
+    head = 2 + FILES.get(name, 1)
     if name in BY_PAIRS:
         given = [str(i) for i in range(types)]
     elif name == "eam":
         given = _files(lines, types)
-    elif len(lines) != 1 or list(lines[0][:2]) != ["*", "*"] or len(lines[0]) != types + 3 or "NULL" in lines[0]:
+    elif len(lines) != 1 or list(lines[0][:2]) != ["*", "*"] or len(lines[0]) != types + head:
         raise ArgumentError(
-            f"`pair_coeff` of the style {name} must be one line of `* *`, a file and an element for each of {types} types, but is "
-            f"`{'; '.join(' '.join(line) for line in lines)}`."
+            f"`pair_coeff` of the style {name} must be one line of `* *`, {('no file', 'a file', 'two files')[head - 2]} and an "
+            f"element for each of {types} types, but is `{'; '.join(' '.join(line) for line in lines)}`."
         )
     else:
-        given = list(lines[0][3:])
-    once = list(dict.fromkeys(given))
-    return once, np.array([once.index(one) for one in given])
+        given = list(lines[0][head:])
+    once = list(dict.fromkeys(one for one in given if one != "NULL"))
+    return once, np.array([once.index(one) if one != "NULL" else -1 for one in given])
 
 
-def many_body_potential(words: Sequence[str], lines: Sequence[Sequence[str]], types: int, units: Units) -> Potential:
+def on_types(words: Sequence[str], lines: Sequence[Sequence[str]], some: np.ndarray, units: Units) -> AtomicPotential:
+    """The potential of a many-body style between the pairs of types `some`, where other styles act between the rest."""
+    name, types = words[0], len(some)
+    if name == "eam":
+        given = _files(lines, types, lone=True)
+        once = list(dict.fromkeys(one for one in given if one))
+        places = np.array([once.index(one) if one else -1 for one in given])
+        potential = _scaled_eam(mixed_tables([read_funcfl(path) for path in once]), units)
+    else:
+        lines = lines if name in BY_PAIRS else [["*", "*", *line[2:]] for line in lines]
+        once, places = species_of_types(words, lines, types)
+        potential = many_body_potential(words, lines, types, units)
+    here = places >= 0
+    whole = bool(some[np.ix_(here, here)].all())
+    if whole and here.all() and (len(once) == 1 or places.tolist() == list(range(len(once)))):
+        return potential
+    return OnSpecies(potential, tuple(places.tolist()), pairs=None if whole else some)
+
+
+def many_body_potential(
+    words: Sequence[str], lines: Sequence[Sequence[str]], types: int, units: Units
+) -> AtomicPotential:
     """The potential of a many-body style; its species are those of `species_of_types`."""
     name = words[0]
     once, _ = species_of_types(words, lines, types)
@@ -93,6 +127,11 @@ def many_body_potential(words: Sequence[str], lines: Sequence[Sequence[str]], ty
         return _second_moment(name, lines, types)
     if name == "eam":
         return _scaled_eam(mixed_tables([read_funcfl(path) for path in once]), units)
+    if name == "snap":
+        return _snap(read_snap(lines[0][2], lines[0][3], once), units)
+    if name == "mliap":
+        kind, model, descriptor = _files_of_mliap(words[1:])
+        return _snap(read_mliap(model, descriptor, once, quadratic=kind == "quadratic"), units)
     path = Path(lines[0][2])
     if name in ("eam/alloy", "eam/fs"):
         tables = (read_setfl if name == "eam/alloy" else read_finnis_sinclair)(path)
@@ -105,6 +144,28 @@ def many_body_potential(words: Sequence[str], lines: Sequence[Sequence[str]], ty
         values["lambda"] = 0 * values["lambda"]
     constant = {"constant": float(units.coulomb)} if name in CHARGED else {}
     return potential(dataclasses.replace(table, values=values, units=units), **settings, **constant)
+
+
+def _snap(table: SnapTable, units: Units) -> SNAP:
+    return SNAP.from_table(table, energy=_factor(table.units, units))
+
+
+def _files_of_mliap(settings: Sequence[str]) -> tuple[str, str, str]:
+    """The kind of model and the two files of the style `mliap`.
+
+    **Raises:** an `ArgumentError` for models and descriptors that are not known.
+    """
+    if (
+        len(settings) != 6
+        or settings[0] != "model"
+        or settings[1] not in ("linear", "quadratic")
+        or settings[3:5] != ["descriptor", "sna"]
+    ):
+        raise ArgumentError(
+            "The pair style mliap must be followed by `model linear FILE descriptor sna FILE`, or `quadratic` in place of "
+            f"`linear`, but is followed by `{' '.join(settings)}`."
+        )
+    return settings[1], settings[2], settings[5]
 
 
 def _second_moment(name: str, lines: Sequence[Sequence[str]], types: int) -> SecondMoment:
@@ -130,19 +191,19 @@ def _factor(given: Units, wanted: Units) -> float:
     return 1.0 if given == wanted else float(convert(1.0, "energy", given, wanted))
 
 
-def _files(lines: Sequence[Sequence[str]], types: int) -> list[str]:
-    """The file of each type of the style `eam`."""
+def _files(lines: Sequence[Sequence[str]], types: int, lone: bool = False) -> list[str]:
+    """The file of each type of the style `eam`; with `lone` an empty name where there is none."""
     found: dict[int, str] = {}
     for first, second, *rest in lines:
         for i in types_in(first, types):
             if i in types_in(second, types) and len(rest) == 1:
                 found[i] = rest[0]
-    lone = [i + 1 for i in range(types) if i not in found]
-    if lone:
+    without = [i + 1 for i in range(types) if i not in found]
+    if without and not (lone and found):
         raise ArgumentError(
-            f"`pair_coeff` of the style eam must give a file to type {lone[0]} and itself, but gives none."
+            f"`pair_coeff` of the style eam must give a file to type {without[0]} and itself, but gives none."
         )
-    return [found[i] for i in range(types)]
+    return [found.get(i, "") for i in range(types)]
 
 
 def _chosen(tables: EAMTables, elements: Sequence[str]) -> EAMTables:

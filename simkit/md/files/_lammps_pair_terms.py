@@ -18,7 +18,7 @@ from ..space._space import Space
 from ..space._units import Units
 from ._lammps_commands import Commands
 from ._lammps_data import LammpsData
-from ._lammps_many_body import MANY_BODY, many_body_potential
+from ._lammps_many_body import MANY_BODY, many_body_potential, on_types, species_of_types
 from ._lammps_own_pairs import at_ends, lepton_pairs
 from ._lammps_pair_styles import CHARMM_STYLES, DISPERSION, LONG, PAIR_STYLES, PARTS
 from ._lammps_pairs import (
@@ -101,28 +101,15 @@ def shares_of(said: Commands, data: LammpsData) -> list[Share]:
     if words[0] not in ("hybrid", "hybrid/overlay"):
         file = [[line[0], *line] for line in data.coefficients.get("pair", []) if len(line) > 1]
         return [Share(words, [*file, *lines], np.ones((types, types), bool))]
-    styles: list[list[str]] = []
-    for word in words[1:]:
-        if (
-            word in PARTS
-            or word == "lepton"
-            or word in FLAGGED
-            or word in TIP4P
-            or word in MANY_BODY
-            or not styles
-            or word[0].isalpha()
-        ):
-            styles.append([])
-            check_known(
-                word, (*PARTS, *FLAGGED, *TIP4P, "lepton", "zero", "none"), "pair style of LAMMPS in a hybrid style"
-            )
-        styles[-1].append(word)
+    styles = _hybrid_styles(words[1:])
     taken = np.zeros((len(styles), types, types), bool)
     said_lines: list[list[list[str]]] = [[] for _ in styles]
     known = np.zeros((types, types), bool)
     for first, second, name, *rest in lines:
         places = [(min(i, j), max(i, j)) for i in types_in(first, types) for j in types_in(second, types)]
         which, rest = (None, rest) if name == "none" else _which(styles, name, rest)
+        if which is not None:
+            places = _both_mapped(styles[which], rest, types, places)
         for i, j in places:
             known[i, j] = known[j, i] = True
             if words[0] == "hybrid" or which is None:
@@ -140,6 +127,24 @@ def shares_of(said: Commands, data: LammpsData) -> list[Share]:
     return [Share(style, own, mask) for style, own, mask in zip(styles, said_lines, taken, strict=True)]
 
 
+SETTINGS = ("shift", "threebody", "on", "off")
+"""Words behind a many-body style that begin with a letter."""
+
+
+def _hybrid_styles(words: Sequence[str]) -> list[list[str]]:
+    """The styles of a hybrid one with their settings."""
+    known = (*PARTS, *FLAGGED, *TIP4P, *MANY_BODY, "lepton", "zero", "none")
+    styles: list[list[str]] = []
+    for word in words:
+        last = styles[-1] if styles else [""]
+        inside = (last[0] == "mliap" and len(last) < 7) or (last[0] in MANY_BODY and word in SETTINGS)
+        if not styles or word in known or (word[0].isalpha() and not inside):
+            check_known(word, known, "pair style of LAMMPS in a hybrid style")
+            styles.append([])
+        styles[-1].append(word)
+    return styles
+
+
 def _which(styles: Sequence[Sequence[str]], name: str, rest: list[str]) -> tuple[int, list[str]]:
     """The style of a hybrid that a line names, and the rest of its words."""
     same = [k for k, style in enumerate(styles) if style[0] == name]
@@ -148,6 +153,16 @@ def _which(styles: Sequence[Sequence[str]], name: str, rest: list[str]) -> tuple
             f"A line of `pair_coeff` must name one of the styles {[style[0] for style in styles]}, but names {name}."
         )
     return (same[0], rest) if len(same) == 1 else (same[int(rest[0]) - 1], rest[1:])
+
+
+def _both_mapped(
+    style: Sequence[str], rest: Sequence[str], types: int, places: list[tuple[int, int]]
+) -> list[tuple[int, int]]:
+    """Pairs of types that a line gives to a style: of a many-body one without the types that it calls NULL."""
+    if style[0] not in MANY_BODY or "NULL" not in rest:
+        return places
+    mapped = species_of_types(style, [["*", "*", *rest]], types)[1] >= 0
+    return [(i, j) for i, j in places if mapped[i] and mapped[j]]
 
 
 Ends = tuple[np.ndarray, np.ndarray]
@@ -164,14 +179,19 @@ def pair_terms(data: LammpsData, said: Commands, units: Units, space: Space, nea
     if not said.pair or said.pair[0] in ("zero", "none"):
         return []
     if said.pair[0] in MANY_BODY:
-        if near.groups:
+        _alone(said.pair[0], near)
+        if any("NULL" in line for line in said.lines.get("pair", [])):
             raise ArgumentError(
-                f"The pair style {said.pair[0]} must be that of atoms without bonds, or with `special_bonds lj/coul 1 1 1`, but "
-                "pairs near along bonds have other weights."
+                f"The pair style {said.pair[0]} must have an element for each type, but a line of `pair_coeff` holds `NULL`. Write "
+                f"`pair_style hybrid {said.pair[0]} zero 1.0` where some types have no energy."
             )
         return [("many_body", many_body_potential(said.pair, said.lines.get("pair", []), len(data.mass), units))]
     found: Found = []
     for share in shares_of(said, data):
+        if share.words[0] in MANY_BODY:
+            _alone(share.words[0], near)
+            found.append(("many_body", on_types(share.words, share.lines, share.some, units)))
+            continue
         if share.words[0] == "lepton" and share.some.any():
             for own in lepton_pairs(
                 share.words, share.lines, len(data.mass), said.modify, float(units.coulomb), share.some
@@ -189,6 +209,14 @@ def pair_terms(data: LammpsData, said: Commands, units: Units, space: Space, nea
                 both = at_ends(part, share.lines, len(data.mass), said.modify, constant, share.some)
                 found += [(name, ListedPairs(one, ends[0], scale=jnp.asarray(ends[1]))) for name, one in both]  # pyright: ignore
     return found
+
+
+def _alone(name: str, near: Near) -> None:
+    if near.groups:
+        raise ArgumentError(
+            f"The pair style {name} must be that of atoms without bonds, or with `special_bonds lj/coul 1 1 1`, but "
+            "pairs near along bonds have other weights."
+        )
 
 
 def cutoff_of(found: Found) -> float:
