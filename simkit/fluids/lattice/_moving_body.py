@@ -135,10 +135,10 @@ class MovingBody(DiscreteSystem, Reviewed, Noted, Explained):
             raise ArgumentError(
                 "Argument `fluid` must be a `LatticeBoltzmann` system without an obstacle, or both with cut surfaces."
             )
-        if any(not isinstance(end, NoSlip | Periodic) for pair in fluid.boundaries for end in pair):
+        if motion is None and any(not isinstance(end, NoSlip | Periodic) for pair in fluid.boundaries for end in pair):
             raise ArgumentError(
-                "Argument `fluid` must have ends that are `Periodic` or `NoSlip`, but some are open. Drive it by `force` or by "
-                "moving walls."
+                "Argument `fluid` must have ends that are `Periodic` or `NoSlip` for a free body, but some are open. Drive it by "
+                "`force` or by moving walls, or give the body a `motion`."
             )
         check_shape(shape, surface, motion, fluid.grid.dimensions)
         check_body(radius, density, motion, fluid.grid.lengths, fluid.width)
