@@ -686,7 +686,10 @@ ROWS = {
         "`shape` must be a signed distance",
     ),
     "stations in degrees": (lambda: fluids.Stations(fluids.Sphere(5), [8.5], [47.4]), "np.deg2rad"),
-    "stations as text": (lambda: fluids.Stations(fluids.Sphere(5), "Zurich", [0.4]), "`longitude` must hold known angles"),
+    "stations as text": (
+        lambda: fluids.Stations(fluids.Sphere(5), "Zurich", [0.4]),
+        "`longitude` must hold known angles",
+    ),
     "stations without a sphere": (lambda: fluids.Stations("T5", [0.1], [0.4]), "`sphere` must be a sphere"),
     "a covariance by degree of text": (
         lambda: fluids.IsotropicCovariance(fluids.Sphere(5), "flat"),

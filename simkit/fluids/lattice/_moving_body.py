@@ -160,6 +160,7 @@ class MovingBody(DiscreteSystem, Reviewed, Noted, Explained):
         run. Places along periodic axes may lie outside of the box, as that of a body that went through an end.
         """
         d, dtype = self.fluid.grid.dimensions, jnp.asarray(self.radius).dtype
+        angle = spin = jnp.zeros(() if d == 2 else 3, dtype)
         if self.motion is not None:
             if centre is not None or velocity is not None:
                 raise ArgumentError("Arguments `centre` and `velocity` must be left out where `motion` says them.")
@@ -172,8 +173,6 @@ class MovingBody(DiscreteSystem, Reviewed, Noted, Explained):
         if flow is None:
             flow = self.fluid.start()
         check_populations(flow, LatticeFlow, self.fluid)
-        if self.motion is None:
-            angle = spin = jnp.zeros(() if d == 2 else 3, dtype)
         found = BodyInFlow(flow, place, pace, angle, spin)
         check_state(
             self, found, "Argument `centre`" if self.motion is None else "What argument `motion` returns at the start"
