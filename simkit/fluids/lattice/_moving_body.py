@@ -258,7 +258,7 @@ class MovingBody(DiscreteSystem, Reviewed, Noted, Explained):
         return force, torque
 
     def _stepped_cut(self, t: ArrayLike, y: Any) -> tuple[Any, tuple[Array, Array]]:
-        """As `_stepped`, for a body whose surface cuts links."""
+        """Take a step of a body whose surface cuts links, with the results of `_stepped`."""
         fluid, dt, speed = self.fluid, self.step, self.fluid.speed
         populations, centre, velocity, angle, spin = y
         arms = self._arms(centre)
