@@ -672,6 +672,33 @@ ROWS = {
         ),
         "`y0` of PlaneLayerFlow must be a `LayerState`",
     ),
+    "a surface of a lattice": (
+        lambda: fluids.LatticeBoltzmann(fluids.Grid((8, 8), 1.0), step=0.01, viscosity=0.1, surface="smooth"),
+        '`surface` must be "cells" or "cut"',
+    ),
+    "a shape as a number": (
+        lambda: fluids.MovingBody(
+            fluids.LatticeBoltzmann(fluids.Grid((12, 12), 1.0), step=0.01, viscosity=0.1),
+            radius=0.3,
+            motion=lambda t: jnp.full(2, 0.5),
+            shape=0.3,
+        ),
+        "`shape` must be a signed distance",
+    ),
+    "stations in degrees": (lambda: fluids.Stations(fluids.Sphere(5), [8.5], [47.4]), "np.deg2rad"),
+    "stations as text": (
+        lambda: fluids.Stations(fluids.Sphere(5), "Zurich", [0.4]),
+        "`longitude` must hold known angles",
+    ),
+    "stations without a sphere": (lambda: fluids.Stations("T5", [0.1], [0.4]), "`sphere` must be a sphere"),
+    "a covariance by degree of text": (
+        lambda: fluids.IsotropicCovariance(fluids.Sphere(5), "flat"),
+        "`variances` must hold numbers",
+    ),
+    "a covariance of a length of text": (
+        lambda: fluids.IsotropicCovariance.of_length(fluids.Sphere(5), deviation=1.0, length="long"),
+        "`length` must be a number",
+    ),
     "sphere, a text": (lambda: fluids.Sphere("T31"), "`truncation` must be a whole number"),
     "sphere, a radius as text": (lambda: fluids.Sphere(10, radius="earth"), "`radius`"),
     "sphere: half a wave": (

@@ -195,7 +195,7 @@ def _window_turn(run: Run, method: FourDVar) -> Callable[[Any, Any], tuple[Any, 
 def _window(run: Run, method: FourDVar) -> Callable[[Array, Array, int], tuple[Array, Figures]]:
     (root, error_root), times = method.roots(run.dtype), run.observations.times
     values, errors = run.rows()
-    length = method.window
+    length, free = method.window, root.shape[1]
     grid = jnp.concatenate([run.observations.start[None].astype(times.dtype), times])
 
     def window(x: Array, k: Array, used: int) -> tuple[Array, Any]:
@@ -206,9 +206,9 @@ def _window(run: Run, method: FourDVar) -> Callable[[Array, Array, int], tuple[A
         error = None if errors is None else part(errors, length - used, used)
 
         def ahead(control: Array) -> tuple[Array, Array]:
-            begin = x + root @ control[: x.size]
+            begin = x + root @ control[:free]
             if error_root is not None:
-                return disturbed(run, begin, clock, control[x.size :].reshape(length, -1) @ error_root)
+                return disturbed(run, begin, clock, control[free:].reshape(length, -1) @ error_root)
             rows, status = run.path(begin, clock)
             # An observation at the start needs no forecast.
             rows = jnp.where(clock[1:, None] > clock[0], rows, begin[None])
@@ -221,7 +221,7 @@ def _window(run: Run, method: FourDVar) -> Callable[[Array, Array, int], tuple[A
             return jax.vmap(one, in_axes=(0, None if error is None else 0, 0))(value, error, places)
 
         residuals = lambda control: whitened(ahead(control)[0]).reshape(-1)
-        numbers = x.size * (1 if error_root is None else 1 + length)
+        numbers = free + (0 if error_root is None else length * x.size)
         control, covariance, chi = method.minimised(residuals, numbers, run.dtype)
 
         def spread(at: Array) -> tuple[Array, Array, Array]:

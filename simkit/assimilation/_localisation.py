@@ -14,7 +14,10 @@ from .._errors import ArgumentError
 LEAST_TAPER = 1e-3
 """Observations that would count less than this share of a near one are left out."""
 
-TAPERS = ("gaspari_cohn", "gaussian", "step")
+REACH = {"gaspari_cohn": 2 * (10 / 3) ** 0.5, "gaussian": (2 * np.log(1 / LEAST_TAPER)) ** 0.5, "step": 1.0}
+"""Radii at which each taper ends, or falls below the least share that counts."""
+
+TAPERS = tuple(REACH)
 
 
 class Localisation(eqx.Module):
@@ -31,14 +34,18 @@ class Localisation(eqx.Module):
     - `period`: length of a periodic domain, one number or one a coordinate; coordinates lie from 0 to it.
     - `distance`: instead of the Euclidean one, a function of the coordinates of places, `(n, 1, d)`, and observations, `(1, m, d)`,
         that returns an array `(n, m)`. It is computed with NumPy, once.
+    - `sphere`: the radius of a sphere, on which distances go along great circles. Coordinates are then longitude and latitude in
+        radians, as of `fluids.Sphere.places` and `fluids.Stations.places`, and the taper must end within half a great circle.
     - `taper`: "gaspari_cohn", "gaussian" or "step", which is 1 up to `radius`.
 
     **Good values:** Lorenz-96 with 40 places, all observed: radius 4 with 7 members.
 
-    **Raises:** an `ArgumentError` for observations outside of the domain, shapes that do not fit, a radius that is not positive.
+    **Raises:** an `ArgumentError` for observations outside of the domain, shapes that do not fit, a radius that is not positive;
+    on a sphere for angles in degrees, and for a taper that reaches around it.
 
     **Reference:** Gaspari and Cohn (1999), Q. J. R. Meteorol. Soc. 125:723, doi:10.1002/qj.49712555417, eq. 4.10; Hunt, Kostelich
-    and Szunyogh (2007), Physica D 230:112, doi:10.1016/j.physd.2006.11.008.
+    and Szunyogh (2007), Physica D 230:112, doi:10.1016/j.physd.2006.11.008; Gneiting (2013), Bernoulli 19:1327,
+    doi:10.3150/12-BEJSP06, for tapers of great circles: one that ends within half a great circle stays a covariance.
     """
 
     index: Int[Array, "n near"]
@@ -54,6 +61,7 @@ class Localisation(eqx.Module):
         observed: Any = None,
         period: Any = None,
         distance: Callable[..., Any] | None = None,
+        sphere: float | None = None,
         taper: str = "gaspari_cohn",
     ):
         if not (isinstance(radius, int | float) and np.isfinite(radius) and radius > 0):
@@ -66,6 +74,12 @@ class Localisation(eqx.Module):
             raise ArgumentError(
                 f"Places have {here.shape[1]} coordinates and observations {there.shape[1]}: they must have as many."
             )
+        if sphere is not None:
+            if period is not None or distance is not None:
+                raise ArgumentError(
+                    "Arguments `period` and `distance` must be left out on a `sphere`, which has its own."
+                )
+            distance = _on_sphere(sphere, here, there, float(radius), taper)
         lengths = None if period is None else np.broadcast_to(np.asarray(period, float), here.shape[1:])
         for name, where in (("places", here), ("observed", there)):
             outside = np.zeros(len(where), bool) if lengths is None else ((where < 0) | (where > lengths)).any(axis=1)
@@ -100,6 +114,55 @@ def _coordinates(name: str, value: Any) -> np.ndarray:
             f"Argument `{name}` must hold finite coordinates of shape (n,) or (n, d), but its shape is {found.shape}."
         )
     return found
+
+
+def _on_sphere(
+    sphere: Any, here: np.ndarray, there: np.ndarray, radius: float, taper: str
+) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+    """The distance along great circles.
+
+    **Raises:** an `ArgumentError` for a sphere that has no radius, coordinates that are no angles in radians, a taper too wide.
+    """
+    if not (isinstance(sphere, int | float) and np.isfinite(sphere) and sphere > 0):
+        raise ArgumentError(
+            f"Argument `sphere` must be the radius of a sphere, a positive number, but it is {shown(sphere)}. Write "
+            "`sphere=sphere.radius`."
+        )
+    for name, where in (("places", here), ("observed", there)):
+        if where.shape[1] != 2:
+            raise ArgumentError(
+                f"Argument `{name}` must hold longitude and latitude on a sphere, the shape (n, 2), but its shape is {where.shape}."
+            )
+        slack = 1 + 4 * np.finfo(np.float32).eps  # angles that were rounded to float32 on the way
+        low, high = np.array([-np.pi, -np.pi / 2]) * slack, np.array([2 * np.pi, np.pi / 2]) * slack
+        outside = ((where < low) | (where > high)).any(axis=1)
+        if outside.any():
+            worst = int(np.argmax(outside))
+            raise ArgumentError(
+                f"Argument `{name}` must hold longitudes from -pi to 2 pi and latitudes from -pi/2 to pi/2 in radians, but entry "
+                f"{worst} is {where[worst].tolist()}. Degrees become radians by `np.deg2rad`; longitude comes first."
+            )
+    reach = REACH[taper]
+    if reach * radius > np.pi * sphere:
+        raise ArgumentError(
+            f"Argument `radius` must be at most {np.pi * sphere / reach:.4g} on a sphere of radius {sphere:g}, so that the taper, "
+            f"which ends after {reach:.3g} radii, ends within half a great circle, but it is {radius:g}. Take `ETKF` where every "
+            "observation counts everywhere."
+        )
+
+    def distance(places: np.ndarray, seen: np.ndarray) -> np.ndarray:
+        # One product of matrices. Its error near distance 0, of 1e-8 radii, changes no taper, which is flat there.
+        cosine = _upright(places[:, 0]) @ _upright(seen[0]).T
+        return sphere * np.arccos(np.clip(cosine, -1, 1))
+
+    return distance
+
+
+def _upright(angles: np.ndarray) -> np.ndarray:
+    """Unit vectors of longitudes and latitudes."""
+    longitude, latitude = angles[..., 0], angles[..., 1]
+    level = np.cos(latitude)
+    return np.stack([level * np.cos(longitude), level * np.sin(longitude), np.sin(latitude)], axis=-1)
 
 
 def _near(here: np.ndarray, there: np.ndarray, lengths: Any, distance: Any, radius: float, taper: str) -> list[Any]:

@@ -156,7 +156,9 @@ class Observations(eqx.Module):
                 )
 
 
-def members_around(y0: State, count: int, *, key: PRNGKeyArray, deviation: Any = None, covariance: Any = None) -> State:
+def members_around(
+    y0: State, count: int, *, key: PRNGKeyArray, deviation: Any = None, covariance: Any = None, root: Any = None
+) -> State:
     """Draw an ensemble of states around one, normally distributed.
 
     **Arguments:**
@@ -165,14 +167,25 @@ def members_around(y0: State, count: int, *, key: PRNGKeyArray, deviation: Any =
     - `count`: number of members, at least 2.
     - `deviation`: the standard deviation of all numbers of the state, or a state of standard deviations.
     - `covariance`: instead of it, a matrix over the numbers of the flat state.
+    - `root`: instead of both, a matrix L of shape (n, k) over these numbers, of the covariance $L L^T$.
 
     **Returns:** a state with a leading axis of members.
     """
     check_count("count", count, 2)
     check_key(key, needed=True)
     mean, unravel = ravel_pytree(jax.tree.map(as_float_array, y0))
-    if (deviation is None) == (covariance is None):
-        raise ArgumentError("Give either `deviation`, a number or a state of standard deviations, or `covariance`.")
+    if sum(x is not None for x in (deviation, covariance, root)) != 1:
+        raise ArgumentError(
+            "Give one of `deviation`, a number or a state of standard deviations, `covariance`, and `root`."
+        )
+    if root is not None:
+        known = as_root(root).astype(mean.dtype)
+        if known.shape[0] != mean.size:
+            raise ArgumentError(
+                f"Argument `root` must have a row for each of the {mean.size} numbers of the state, but its shape is {known.shape}."
+            )
+        draws = jax.random.normal(key, (count, known.shape[1]), mean.dtype)
+        return jax.vmap(unravel)(mean[None] + draws @ known.T)
     white = jax.random.normal(key, (count, mean.size), mean.dtype)
     if covariance is not None:
         spread = as_covariance(covariance, mean.size).astype(mean.dtype)
@@ -235,6 +248,21 @@ def as_covariance(covariance: Any, size: int, name: str = "covariance") -> Array
             f"Argument `{name}` must be symmetric and positive definite, but it is not: check it with `np.linalg.eigvalsh`. Of "
             "fewer samples than numbers it is singular: add a share of its diagonal."
         )
+    return found
+
+
+def as_root(root: Any) -> Array:
+    """A root of a covariance, of shape (n, k).
+
+    **Raises:** an `ArgumentError` where it is no matrix of finite numbers.
+    """
+    found = _numbers("root", root)
+    if found.ndim != 2 or not found.size:
+        raise ArgumentError(
+            f"Argument `root` must be a matrix of a row for each number of the state, but its shape is {found.shape}."
+        )
+    if not traced(found) and not np.isfinite(np.asarray(found)).all():
+        raise ArgumentError("Argument `root` must hold finite numbers, but one is not.")
     return found
 
 

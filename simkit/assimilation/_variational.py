@@ -11,7 +11,7 @@ from .._doors import check_count
 from .._errors import ArgumentError
 from ..core import traced
 from ..linear import inverse, inverse_root
-from ._observations import as_covariance
+from ._observations import as_covariance, as_root
 
 
 class FourDVar(eqx.Module):
@@ -30,6 +30,8 @@ class FourDVar(eqx.Module):
     **Arguments:**
 
     - `covariance`: B, a matrix over the numbers of the flat state, such as a share of the covariance of a long free run.
+    - `root`: instead of B a matrix L of shape (n, k) with $B = L L^T$, of a start $x_b + L \xi$ with k unknowns $\xi$: few ways in
+        which the background errs, such as `fluids.IsotropicCovariance(...).root()`. B then needs no inverse.
     - `window`: number of observation times in a window.
     - `shift`: by how many observation times a window lies after the one before; by default `window`. Each observation is used
         once: of a window that overlaps the one before, the last `shift` times.
@@ -39,7 +41,7 @@ class FourDVar(eqx.Module):
 
     **Good values:** Lorenz-96 observed every 0.2 units: window 1 with 0.02 of the climate's covariance, windows of 2 and 4 that
     move by 1 with 0.005 and 0.002. The cost grows as the square of the number of states n, and memory too: n up to some
-    thousands. With `model_error` n is the number of states times one more than the window.
+    thousands. With `root` n is k; with `model_error` n is the number of states times one more than the window.
 
     **Reference:** Le Dimet and Talagrand (1986), Tellus A 38:97, doi:10.3402/tellusa.v38i2.11706; Courtier, Thepaut and
     Hollingsworth (1994), Q. J. R. Meteorol. Soc. 120:1367, doi:10.1002/qj.49712051912; Bocquet and Sakov (2013), Nonlin.
@@ -47,7 +49,8 @@ class FourDVar(eqx.Module):
     Tremolet (2006), Q. J. R. Meteorol. Soc. 132:2483, doi:10.1256/qj.05.224, for the weak constraint.
     """
 
-    covariance: Float[Array, "n n"]
+    covariance: Float[Array, "n n"] | None
+    root: Float[Array, "n k"] | None
     window: int = eqx.field(static=True)
     shift: int = eqx.field(static=True)
     iterations: int = eqx.field(static=True)
@@ -55,15 +58,20 @@ class FourDVar(eqx.Module):
 
     def __init__(
         self,
-        covariance: Any,
+        covariance: Any = None,
         *,
+        root: Any = None,
         window: int = 1,
         shift: int | None = None,
         iterations: int = 10,
         model_error: Any = None,
     ):
-        size = jnp.shape(covariance)[0] if jnp.ndim(covariance) else 0
-        self.covariance = as_covariance(covariance, size)
+        if (covariance is None) == (root is None):
+            raise ArgumentError("Give either `covariance`, that of the background's errors, or `root`, a root of it.")
+        known = covariance if root is None else root
+        size = jnp.shape(known)[0] if jnp.ndim(known) else 0
+        self.covariance = None if covariance is None else as_covariance(covariance, size)
+        self.root = None if root is None else as_root(root)
         self.model_error = None if model_error is None else as_covariance(model_error, size, "model_error")
         for name, value in (
             ("window", window),
@@ -83,9 +91,11 @@ class FourDVar(eqx.Module):
 
         **Raises:** an `ArgumentError`.
         """
-        if self.covariance.shape[0] != size:
+        known = self.covariance if self.root is None else self.root
+        assert known is not None
+        if known.shape[0] != size:
             raise ArgumentError(
-                f"The covariance of `FourDVar` is one of {self.covariance.shape[0]} numbers, but the state has {size}."
+                f"The covariance of `FourDVar` is one of {known.shape[0]} numbers, but the state has {size}."
             )
         left = (times - self.window) % self.shift if times >= self.window else times
         if left and not traced(times):
@@ -94,10 +104,13 @@ class FourDVar(eqx.Module):
                 f"last {left} lie outside. Leave these out, or take another `window` or `shift`."
             )
 
-    def roots(self, dtype: Any) -> tuple[Float[Array, "n n"], Float[Array, "n n"] | None]:
-        """The symmetric roots of the covariances of the background and of the model's error."""
+    def roots(self, dtype: Any) -> tuple[Float[Array, "n k"], Float[Array, "n n"] | None]:
+        """Roots of the covariances of the background and of the model's error, symmetric where the covariances were given."""
         root = lambda known: known @ inverse_root(known)
         error = None if self.model_error is None else root(self.model_error.astype(dtype))
+        if self.root is not None:
+            return self.root.astype(dtype), error
+        assert self.covariance is not None
         return root(self.covariance.astype(dtype)), error
 
     def minimised(

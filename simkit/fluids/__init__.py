@@ -77,12 +77,14 @@ from .sphere._atmosphere import jablonowski_williamson as jablonowski_williamson
 from .sphere._atmosphere import resting_atmosphere as resting_atmosphere
 from .sphere._barotropic import BarotropicSphere as BarotropicSphere
 from .sphere._held_suarez import HeldSuarez as HeldSuarez
+from .sphere._isotropic import IsotropicCovariance as IsotropicCovariance
 from .sphere._levels import SigmaLevels as SigmaLevels
 from .sphere._primitive import PrimitiveEquationsSphere as PrimitiveEquationsSphere
 from .sphere._shallow_water import ShallowWaterSphere as ShallowWaterSphere
 from .sphere._sphere import Sphere as Sphere
 from .sphere._starts import rossby_haurwitz as rossby_haurwitz
 from .sphere._starts import zonal_flow as zonal_flow
+from .sphere._stations import Stations as Stations
 from .staggered._incompressible import IncompressibleFlow as IncompressibleFlow
 from .staggered._incompressible import StaggeredFlow as StaggeredFlow  # internal
 from .staggered._obstacle import Box as Box

@@ -43,6 +43,25 @@ def check_body(radius: Any, density: Any, motion: Any, lengths: tuple[float, ...
         )
 
 
+def check_shape(shape: Any, surface: Any, motion: Any, dimensions: int) -> None:
+    """Refuse a shape or a surface that a body cannot have.
+
+    **Raises:** an `ArgumentError`.
+    """
+    if surface not in ("smooth", "cut"):
+        raise ArgumentError(f'Argument `surface` must be "smooth" or "cut", but it is {shown(surface)}.')
+    if shape is not None and not callable(shape):
+        raise ArgumentError(
+            f"Argument `shape` must be a signed distance `x -> distance` in coordinates of the body, but it is {shown(shape)}."
+        )
+    if motion is None and (shape is not None or surface == "cut"):
+        raise ArgumentError(
+            'Arguments `shape` and `surface="cut"` need a `motion`: only disks and balls with a smooth surface move freely.'
+        )
+    if shape is not None and dimensions != 2:
+        raise ArgumentError("Argument `shape` must be left out in three dimensions, where bodies are balls.")
+
+
 def vector(name: str, value: Any, dimensions: int, dtype: Any = None) -> Array:
     """A vector as an argument gives it.
 
@@ -56,6 +75,23 @@ def vector(name: str, value: Any, dimensions: int, dtype: Any = None) -> Array:
     if not traced(found) and not np.isfinite(np.asarray(found)).all():
         raise ArgumentError(f"Argument `{name}` must be finite, but is {np.asarray(found).tolist()}.")
     return found
+
+
+def moved_place(value: Any, dimensions: int, dtype: Any) -> tuple[Array, Array]:
+    """The centre and the angle that a motion says; the angle is 0 where it says none.
+
+    **Raises:** an `ArgumentError` where they have another shape.
+    """
+    angle = jnp.zeros(() if dimensions == 2 else 3, dtype)
+    if isinstance(value, tuple) and len(value) == 2 and jnp.ndim(value[0]) == 1:
+        value, told = value
+        if dimensions != 2 or jnp.shape(told) != ():
+            raise ArgumentError(
+                "Argument `motion` must return the centre alone or, in two dimensions, `(centre, angle)` with one angle in "
+                f"radians, but in {dimensions} dimensions it returns an angle of the shape {jnp.shape(told)}."
+            )
+        angle = jnp.asarray(told, dtype)
+    return moved_centre(value, dimensions, dtype), angle
 
 
 def moved_centre(value: Any, dimensions: int, dtype: Any) -> Array:

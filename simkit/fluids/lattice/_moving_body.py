@@ -19,14 +19,16 @@ from ._body_review import (
     cause,
     check_body,
     check_populations,
+    check_shape,
     check_state,
     inside,
     lattice_speed,
-    moved_centre,
+    moved_place,
     vector,
     wrapped,
 )
 from ._collision import Moments, collide, moments
+from ._cut_body import crossed, streamed_around
 from ._lattice_boltzmann import LatticeBoltzmann, LatticeFlow
 from ._review import LARGEST_MACH, review_lattice
 
@@ -62,12 +64,20 @@ class MovingBody(DiscreteSystem, Reviewed, Noted, Explained):
     - `radius`; `density`: that of the body over that of the fluid, for a free body.
     - `gravity`: an acceleration, shape (dimensions,), that acts on the difference of the densities: the pressure that carries a
         fluid at rest is not part of the state. None without.
-    - `motion`: a callable `t -> centre`, shape (dimensions,), of a body that is moved; its velocity is the derivative. The
-        density then matters for nothing. Runs that begin at another time than 0 take `start(time=...)`.
+    - `motion`: a callable `t -> centre`, shape (dimensions,), of a body that is moved, or in two dimensions `t -> (centre, angle)`
+        for one that also turns; its velocities are the derivatives. The density then matters for nothing. Runs that begin at
+        another time than 0 take `start(time=...)`.
+    - `shape`: of a body that is moved in two dimensions: a callable `x -> signed distance`, negative inside, of coordinates from
+        the centre in the axes of the body (a list of two arrays). It turns with the body; `radius` must then bound it. None for a
+        disk or a ball.
+    - `surface`: "smooth" as above; or, for a body that is moved, "cut": interpolated bounce-back from the surface where it cuts
+        links between cells (Bouzidi, Firdaouss and Lallemand 2001), of order 2. Cells that the body leaves begin in equilibrium
+        with it, and a little mass passes the surface. Its force jumps a little each time that a centre changes sides, so that
+        derivatives by a motion are those between such jumps: optimise with "smooth".
 
     Outputs are those of the fluid, `centre`, `velocity_of_body`, `angle`, `spin`, and `drag`, the force of the fluid on the
     body without its buoyancy at rest, for each unit of density: the momentum that the fluid loses in the step that follows, and
-    that which the fluid inside gains.
+    that which the fluid inside gains; `torque` likewise, about the centre.
 
     Along periodic axes the body crosses ends, and its centre counts on beyond them. There are no forces of contact: walls are
     approached through the film of fluid alone, down to about a cell, and a body that overlaps one by more than a cell makes the
@@ -101,6 +111,8 @@ class MovingBody(DiscreteSystem, Reviewed, Noted, Explained):
 
     fluid: LatticeBoltzmann
     motion: Any
+    shape: Any
+    surface: str = eqx.field(static=True)
     step: float = eqx.field(static=True)
     radius: Scalar = quantity(support=POSITIVE, doc="radius of the body")
     density: Scalar = quantity(1.0, support=POSITIVE, doc="density of the body over that of the fluid")
@@ -114,17 +126,24 @@ class MovingBody(DiscreteSystem, Reviewed, Noted, Explained):
         density: ArrayLike = 1.0,
         gravity: ArrayLike | Sequence[Any] | None = None,
         motion: Any = None,
+        shape: Any = None,
+        surface: str = "smooth",
     ):
-        if not isinstance(fluid, LatticeBoltzmann) or fluid.solid is not None:
-            raise ArgumentError("Argument `fluid` must be a `LatticeBoltzmann` system without an obstacle.")
-        if any(not isinstance(end, NoSlip | Periodic) for pair in fluid.boundaries for end in pair):
+        if not isinstance(fluid, LatticeBoltzmann) or (
+            fluid.solid is not None and (surface != "cut" or fluid.cuts is None)
+        ):
             raise ArgumentError(
-                "Argument `fluid` must have ends that are `Periodic` or `NoSlip`, but some are open. Drive it by `force` or by "
-                "moving walls."
+                "Argument `fluid` must be a `LatticeBoltzmann` system without an obstacle, or both with cut surfaces."
             )
+        if motion is None and any(not isinstance(end, NoSlip | Periodic) for pair in fluid.boundaries for end in pair):
+            raise ArgumentError(
+                "Argument `fluid` must have ends that are `Periodic` or `NoSlip` for a free body, but some are open. Drive it by "
+                "`force` or by moving walls, or give the body a `motion`."
+            )
+        check_shape(shape, surface, motion, fluid.grid.dimensions)
         check_body(radius, density, motion, fluid.grid.lengths, fluid.width)
         self.fluid, self.step, self.motion = fluid, fluid.step, motion
-        self.radius, self.density = radius, density
+        self.radius, self.density, self.shape, self.surface = radius, density, shape, surface
         self.gravity = None if gravity is None else vector("gravity", gravity, fluid.grid.dimensions)
 
     def start(
@@ -141,10 +160,11 @@ class MovingBody(DiscreteSystem, Reviewed, Noted, Explained):
         run. Places along periodic axes may lie outside of the box, as that of a body that went through an end.
         """
         d, dtype = self.fluid.grid.dimensions, jnp.asarray(self.radius).dtype
+        angle = spin = jnp.zeros(() if d == 2 else 3, dtype)
         if self.motion is not None:
             if centre is not None or velocity is not None:
                 raise ArgumentError("Arguments `centre` and `velocity` must be left out where `motion` says them.")
-            place, pace = self._moved(jnp.asarray(time, dtype))
+            place, pace, angle, spin = self._moved(jnp.asarray(time, dtype))
         elif centre is None:
             raise ArgumentError("Argument `centre` must be given for a free body.")
         else:
@@ -153,8 +173,7 @@ class MovingBody(DiscreteSystem, Reviewed, Noted, Explained):
         if flow is None:
             flow = self.fluid.start()
         check_populations(flow, LatticeFlow, self.fluid)
-        turn = jnp.zeros(() if d == 2 else 3, dtype)
-        found = BodyInFlow(flow, place, pace, turn, turn)
+        found = BodyInFlow(flow, place, pace, angle, spin)
         check_state(
             self, found, "Argument `centre`" if self.motion is None else "What argument `motion` returns at the start"
         )
@@ -191,8 +210,8 @@ class MovingBody(DiscreteSystem, Reviewed, Noted, Explained):
         slow = lattice_speed(velocity, spin, self.radius, fluid.speed, self.step) <= LARGEST_MACH / 3**0.5
         return slow & inside(fluid.grid, fluid.boundaries, place, self.radius, fluid.width)
 
-    def _stepped(self, t: ArrayLike, y: Any) -> tuple[Any, Array]:
-        """The state after a step, wherever it leads, and the force of the fluid on the body.
+    def _stepped(self, t: ArrayLike, y: Any) -> tuple[Any, tuple[Array, Array]]:
+        """The state after a step, wherever it leads, and the force and the torque of the fluid on the body.
 
         All but places, velocities and spins of the state is in cells and steps, so that no unit leaves the range of floats.
         """
@@ -200,36 +219,80 @@ class MovingBody(DiscreteSystem, Reviewed, Noted, Explained):
         populations, centre, velocity, angle, spin = y
         lattice, push = fluid.lattice, fluid._push()
         found = moments(lattice, tuple(populations), push)
-        share, arms = self._inside(centre)
+        if self.surface == "cut":
+            return self._stepped_cut(t, y)
+        share, arms = self._inside(centre, angle)
         weight = 2 * share * (1 + found.excess)
         before = velocity / speed
         if self.motion is None:
             momentum = [weight * u for u in found.velocity]
             after, turn = self._free(before, spin * dt, arms, momentum, weight)
-            place = centre + dt * (speed * after)
+            place, tilt = centre + dt * (speed * after), angle + turn
         else:
-            place, told = self._moved(jnp.asarray(t, centre.dtype) + dt)
-            after, turn = told / speed, jnp.zeros_like(spin)
+            place, told, tilt, rate = self._moved(jnp.asarray(t, centre.dtype) + dt)
+            after, turn = told / speed, rate * dt
         own = [2 * share * (w - u) for w, u in zip(_rigid(after, turn, arms), found.velocity, strict=True)]
         whole = own if push is None else [a + b for a, b in zip(own, push, strict=True)]
         here = Moments(found.excess, [u + 0.5 * a for u, a in zip(found.velocity, own, strict=True)])
         collided = collide(lattice, tuple(populations), here, fluid._rates(), whole, fluid.collision == "bgk")
         streamed = tuple(fluid._streamed(tuple(collided)))
-        lost = -jnp.stack([jnp.sum((1 + found.excess) * a) for a in own])
-        force = (lost + self._volume() * (after - before)) * (speed / dt)
-        for _ in range(
-            fluid.grid.dimensions
-        ):  # one by one: the product leaves the range of float32 before the force does
-            force = force * fluid.width
-        return (streamed, place, speed * after, angle + turn, turn * (1 / dt)), force
+        gone = [-(1 + found.excess) * a for a in own]
+        force = jnp.stack([jnp.sum(x) for x in gone])
+        if self.shape is None:
+            force, gain = force + self._volume() * (after - before), self._inertia() * (turn - spin * dt)
+        else:
+            faster = [
+                share * (a - b) for a, b in zip(_rigid(after, turn, arms), _rigid(before, spin * dt, arms), strict=True)
+            ]
+            force, gain = force + jnp.stack([jnp.sum(x) for x in faster]), jnp.sum(crossed(arms, faster))
+        torque = jnp.sum(crossed(arms, gone), axis=tuple(range(-fluid.grid.dimensions, 0))) + gain
+        return (streamed, place, speed * after, tilt, turn * (1 / dt)), self._in_units(force, torque)
 
-    def _moved(self, t: Time) -> tuple[Array, Array]:
+    def _in_units(self, force: Array, torque: Array) -> tuple[Array, Array]:
+        """A force and a torque in cells and steps, in the units of the grid."""
+        fluid = self.fluid
+        force, torque = force * (fluid.speed / self.step), torque * (fluid.speed / self.step) * fluid.width
+        # One by one: the product leaves the range of float32 before the force does.
+        for _ in range(fluid.grid.dimensions):
+            force, torque = force * fluid.width, torque * fluid.width
+        return force, torque
+
+    def _stepped_cut(self, t: ArrayLike, y: Any) -> tuple[Any, tuple[Array, Array]]:
+        """Take a step of a body whose surface cuts links, with the results of `_stepped`."""
+        fluid, dt, speed = self.fluid, self.step, self.fluid.speed
+        populations, centre, velocity, angle, spin = y
+        arms = self._arms(centre)
+        place, told, tilt, rate = self._moved(jnp.asarray(t, centre.dtype) + dt)
+        collided = fluid._collided(tuple(populations))
+        rigid = lambda velocity, spin, arms: _rigid(velocity / speed, spin * dt, arms)
+        now = lambda arms: rigid(velocity, spin, arms)
+        then = lambda arms: rigid(told, rate, arms)
+        streamed, force, torque = streamed_around(fluid, collided, self._depth(arms, angle), arms, now, then)
+        return (tuple(streamed), place, told, tilt, rate), self._in_units(force, torque)
+
+    def _moved(self, t: Time) -> tuple[Array, Array, Array, Array]:
+        """Centre, velocity, angle and spin at a time."""
         assert self.motion is not None
-        at = lambda t: moved_centre(self.motion(t), self.fluid.grid.dimensions, t.dtype)
-        return jax.jvp(at, (t,), (jnp.ones_like(t),))
+        at = lambda t: moved_place(self.motion(t), self.fluid.grid.dimensions, t.dtype)
+        (place, angle), (velocity, spin) = jax.jvp(at, (t,), (jnp.ones_like(t),))
+        return place, velocity, angle, spin
 
-    def _inside(self, centre: Array) -> tuple[Array, list[Array]]:
-        """The share of each cell inside of the body, and the arm from its centre in cells, the nearest along periodic axes."""
+    def _inside(self, centre: Array, angle: Array) -> tuple[Array, list[Array]]:
+        """The share of each cell inside of the body, and the arm from its centre in cells."""
+        arms = self._arms(centre)
+        return 0.5 * (1 + jnp.sin(jnp.pi * jnp.clip(self._depth(arms, angle), -0.5, 0.5))), arms
+
+    def _depth(self, arms: list[Array], angle: Array) -> Array:
+        """The distance of each centre from the surface in cells, positive inside."""
+        if self.shape is None:
+            square = sum(a**2 for a in arms)
+            return self._cells() - jnp.sqrt(jnp.maximum(square, 1e-2))
+        c, s, width = jnp.cos(angle), jnp.sin(angle), self.fluid.width
+        along, across = c * arms[0] + s * arms[1], c * arms[1] - s * arms[0]
+        return -jnp.asarray(self.shape([along * width, across * width])) * (1 / width)
+
+    def _arms(self, centre: Array) -> list[Array]:
+        """The arm of each cell from the centre in cells, the nearest along periodic axes."""
         grid, dtype = self.fluid.grid, centre.dtype
         arms = []
         for axis, x in enumerate(grid.mesh()):
@@ -237,9 +300,7 @@ class MovingBody(DiscreteSystem, Reviewed, Noted, Explained):
             if isinstance(self.fluid.boundaries[axis][0], Periodic):
                 arm = arm - grid.lengths[axis] * jnp.round(arm / grid.lengths[axis])
             arms.append(arm * (1 / self.fluid.width))
-        square = sum(a**2 for a in arms)
-        depth = self._cells() - jnp.sqrt(jnp.maximum(square, 1e-2))
-        return 0.5 * (1 + jnp.sin(jnp.pi * jnp.clip(depth, -0.5, 0.5))), arms
+        return arms
 
     def _cells(self) -> Array:
         """The radius in cells; a compiler that gathers factors of its powers would leave the range of float32."""
@@ -279,8 +340,9 @@ class MovingBody(DiscreteSystem, Reviewed, Noted, Explained):
         return found[:d], found[d:].reshape(spin.shape)
 
     def outputs(self, t: ArrayLike, y: BodyInFlow, inputs: Inputs) -> Outputs:
-        force = self._stepped(t, self.encode(y))[1]
-        body = {"centre": y.centre, "velocity_of_body": y.velocity, "angle": y.angle, "spin": y.spin, "drag": force}
+        force, torque = self._stepped(t, self.encode(y))[1]
+        body = {"centre": y.centre, "velocity_of_body": y.velocity, "angle": y.angle, "spin": y.spin}
+        body |= {"drag": force, "torque": torque}
         return self.fluid.outputs(t, y.flow, inputs) | body
 
     @classmethod

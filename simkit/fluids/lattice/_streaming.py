@@ -48,13 +48,19 @@ def face(axis: int, side: int) -> tuple[Any, ...]:
 
 def stream(lattice: Lattice, after: Populations, bits: UInt32[Array, "..."] | None) -> list[Array]:
     """Populations at the end of a step, from those after its collision."""
+    found = freely(lattice, after)
+    if bits is None:
+        return found
+    back = lambda i, moved: jnp.where((bits >> i) & 1 != 0, after[lattice.opposite[i]], moved)
+    return [back(i, moved) if any(lattice.velocities[i]) else moved for i, moved in enumerate(found)]
+
+
+def freely(lattice: Lattice, after: Populations) -> list[Array]:
+    """Populations moved to their neighbours, around the box."""
     found = []
     for i, c in enumerate(lattice.velocities):
         axes = tuple(axis for axis, x in enumerate(c) if x)
-        moved = jnp.roll(after[i], tuple(c[axis] for axis in axes), axes) if axes else after[i]
-        if bits is not None and axes:
-            moved = jnp.where((bits >> i) & 1 != 0, after[lattice.opposite[i]], moved)
-        found.append(moved)
+        found.append(jnp.roll(after[i], tuple(c[axis] for axis in axes), axes) if axes else after[i])
     return found
 
 

@@ -117,6 +117,13 @@ class Sphere:
         found = np.meshgrid(longitude, gaussian_latitudes(self.latitudes).angles)
         return found[0], found[1]
 
+    def places(self, fields: int = 1) -> Float[np.ndarray, "numbers 2"]:
+        """Longitude and latitude in radians of each number of a flat state of so many fields, shape (numbers, 2): the `places` of
+        `assimilation.Localisation`. `ShallowWaterSphere` has three fields, height and two velocities."""
+        check_count("fields", fields)
+        longitude, latitude = self.mesh()
+        return np.tile(np.stack([longitude.ravel(), latitude.ravel()], axis=1), (fields, 1))
+
     def mean(self, field: ArrayLike) -> Array:
         """The mean over the sphere of fields `(..., latitudes, longitudes)`, exact for products of two series."""
         field = jnp.asarray(field)
