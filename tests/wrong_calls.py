@@ -918,6 +918,10 @@ ROWS = {
         lambda: simkit.noise.Correlated(simkit.noise.Poisson(), {"hare": 0.5}),
         "must be `Normal`, `Combined` or `LogNormal`",
     ),
+    "hybrid, no filter": (
+        lambda: simkit.assimilation.Hybrid(simkit.assimilation.FourDVar(jnp.eye(2)), "letkf"),
+        "a filter of ensembles",
+    ),
     "noise, complex": (lambda: simkit.noise.Normal(jnp.array(1j)), "of complex numbers"),
     "gaps of grades, a number": (lambda: simkit.noise.Ordered(0.0, 1.0), "`gaps` must be an array of positive numbers"),
     "intercepts of categories, a number": (

@@ -30,6 +30,7 @@ from ..engine import Fixed, Method, Varying, note_trace, resolve
 from ..solvers import SolverLike
 from ._cycles import Run, finished, work_of
 from ._filters import AbstractEnsembleFilter
+from ._hybrid import Hybrid
 from ._observations import Observations
 from ._result import Assimilation, compared
 from ._stored import in_stretches
@@ -42,7 +43,7 @@ def assimilate(
     start: State,
     observations: Observations,
     *,
-    method: AbstractEnsembleFilter | FourDVar,
+    method: AbstractEnsembleFilter | FourDVar | Hybrid,
     solver: SolverLike | None = None,
     step: float | Varying | Fixed | None = None,
     inputs: Inputs = None,
@@ -62,9 +63,9 @@ def assimilate(
 
     - `system`, `solver`, `step`, `inputs`: as in `simulate`; with a fixed step every interval between observations has as many.
     - `start`: for a filter an ensemble at the start of the observations, a state with a leading axis of members
-        (`assimilation.members_around` draws one); for `FourDVar` one state, the first background.
+        (`assimilation.members_around` draws one), for `Hybrid` too; for `FourDVar` one state, the first background.
     - `observations`: an `Observations`.
-    - `method`: `EnKF`, `ETKF`, `LETKF` or `FourDVar`.
+    - `method`: `EnKF`, `ETKF`, `LETKF`, `FourDVar` or `Hybrid`.
     - `key`: a random key, needed for perturbed observations, rotation and stochastic systems.
     - `truth`: states at the times of the observations, where they are known, as in an experiment with a twin: the result then has
         errors.
@@ -100,8 +101,8 @@ def assimilate(
     check_kind(
         "observations", observations, Observations, "observations", "Write `Observations(times, values, errors=...)`."
     )
-    remedy = "Take `EnKF`, `ETKF`, `LETKF` or `FourDVar` of `simkit.assimilation`."
-    check_kind("method", method, AbstractEnsembleFilter | FourDVar, "a method of assimilation", remedy)
+    remedy = "Take `EnKF`, `ETKF`, `LETKF`, `FourDVar` or `Hybrid` of `simkit.assimilation`."
+    check_kind("method", method, AbstractEnsembleFilter | FourDVar | Hybrid, "a method of assimilation", remedy)
     check_key(key)
     check_progress(progress)
     if on_failure not in ("raise", "mark"):
@@ -121,15 +122,20 @@ def assimilate(
         )
     observations.check(system, one, signals)
     stochastic = isinstance(system, StochasticSystem)
+    if isinstance(method, FourDVar | Hybrid) and stochastic:
+        raise ArgumentError(
+            f"`{type(method).__name__}` needs a system without noise of its own: take `ETKF` or another filter."
+        )
     if isinstance(method, FourDVar):
-        if stochastic:
-            raise ArgumentError("`FourDVar` needs a system without noise of its own: take `ETKF` or another filter.")
         method.check(flat.size, observations.times.size)
         needs = False
     else:
-        members = jax.tree.leaves(start)[0].shape[0]
-        method.check(flat.size, observations.size, members, observations.covariance is not None)
-        needs = stochastic or method.draws
+        given = observations.size, jax.tree.leaves(start)[0].shape[0], observations.covariance is not None
+        if isinstance(method, Hybrid):
+            method.check(flat.size, observations.times.size, *given)
+        else:
+            method.check(flat.size, *given)
+        needs = stochastic or (method.ensemble if isinstance(method, Hybrid) else method).draws
     if needs and key is None:
         raise ArgumentError(
             f"`{type(method).__name__}` on `{type(system).__name__}` draws random numbers: give `key`, such as "

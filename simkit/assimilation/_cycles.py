@@ -13,6 +13,7 @@ from .._types import State
 from ..core import Setup, Status
 from ..engine import Method, integrate
 from ._filters import AbstractEnsembleFilter, rotated
+from ._hybrid import Hybrid
 from ._observations import Observations
 from ._result import Assimilation
 from ._variational import FourDVar
@@ -109,29 +110,41 @@ class Work(NamedTuple):
         return jax.lax.scan(self.turn, self.carry, self.turns)
 
 
-def work_of(run: Run, start: State, method: AbstractEnsembleFilter | FourDVar, keep: bool) -> Work:
+def work_of(run: Run, start: State, method: AbstractEnsembleFilter | FourDVar | Hybrid, keep: bool) -> Work:
     """The loop of a method from its start."""
-    if isinstance(method, FourDVar):
-        length, shift = method.window, method.shift
-        window = _window(run, method)
-        rows, begun = window(run.flat(start), jnp.zeros((), int), length)
-        later = 1 + (run.observations.times.size - length) // shift
-        return Work((rows[shift - 1], rows[-1]), shift * jnp.arange(1, later), _window_turn(run, method), begun)
-    begin, times = jax.vmap(run.flat)(start), run.observations.times
-    values, errors = run.rows()
+    if isinstance(method, FourDVar | Hybrid):
+        windows = _variational(method)
+        first = jnp.zeros((), int)
+        begin = jax.vmap(run.flat)(start) if isinstance(method, Hybrid) else run.flat(start)
+        carry, begun = _fitted(run, method)(begin, first, windows.window)
+        later = 1 + (run.observations.times.size - windows.window) // windows.shift
+        return Work(carry, windows.shift * jnp.arange(1, later), _window_turn(run, method), begun)
+    begin = jax.vmap(run.flat)(start)
+    return Work(begin, _known_of(run), turn_of(run, method, keep))
+
+
+def _known_of(run: Run) -> Any:
+    """What each cycle of a filter reads, with a leading axis of times."""
+    times, (values, errors) = run.observations.times, run.rows()
     before = jnp.concatenate([run.observations.start[None].astype(times.dtype), times[:-1]])
     keys = None if run.key is None else jax.random.split(run.key, times.size)
-    return Work(begin, ((before, times), values, errors, keys), turn_of(run, method, keep))
+    return (before, times), values, errors, keys
 
 
-def turn_of(run: Run, method: AbstractEnsembleFilter | FourDVar, keep: bool) -> Callable[[Any, Any], tuple[Any, Any]]:
+def _variational(method: FourDVar | Hybrid) -> FourDVar:
+    return method.variational if isinstance(method, Hybrid) else method
+
+
+def turn_of(
+    run: Run, method: AbstractEnsembleFilter | FourDVar | Hybrid, keep: bool
+) -> Callable[[Any, Any], tuple[Any, Any]]:
     """One turn of the loop: a cycle of a filter, or a window."""
-    return _window_turn(run, method) if isinstance(method, FourDVar) else _cycle(run, method, keep)
+    return _window_turn(run, method) if isinstance(method, FourDVar | Hybrid) else _cycle(run, method, keep)
 
 
 def finished(
     run: Run,
-    method: AbstractEnsembleFilter | FourDVar,
+    method: AbstractEnsembleFilter | FourDVar | Hybrid,
     begun: Figures | None,
     carry: Any,
     figures: Figures,
@@ -139,10 +152,13 @@ def finished(
 ) -> Assimilation:
     """The figures of all turns as a user sees them."""
     states = jax.vmap(run.unflat)
-    if isinstance(method, FourDVar):
+    if isinstance(method, FourDVar | Hybrid):
+        own = _variational(method)
         joined = jax.tree.map(lambda a, b: jnp.concatenate([a, b.reshape(-1, *b.shape[2:])]), begun, figures)
-        weak = "" if method.model_error is None else ", weak constraint"
-        text = f"FourDVar, windows of {method.window} moved by {method.shift}, {method.iterations} iterations{weak}"
+        weak = "" if own.model_error is None else ", weak constraint"
+        text = f"FourDVar, windows of {own.window} moved by {own.shift}, {own.iterations} iterations{weak}"
+        if isinstance(method, Hybrid):
+            text += f", with {carry[0].shape[0]} members by {type(method.ensemble).__name__}"
         return joined.result(run, run.unflat(carry[1]), None, text)
     kept = None if members is None else jax.vmap(states)(members)
     return figures.result(run, states(carry), kept, f"{type(method).__name__} with {carry.shape[0]} members")
@@ -181,19 +197,43 @@ def _cycle(run: Run, method: AbstractEnsembleFilter, keep: bool) -> Callable[[An
     return cycle
 
 
-def _window_turn(run: Run, method: FourDVar) -> Callable[[Any, Any], tuple[Any, Any]]:
+def _window_turn(run: Run, method: FourDVar | Hybrid) -> Callable[[Any, Any], tuple[Any, Any]]:
     """Fit the start of the next window; it uses its last `shift` observations, the first one all of its own."""
-    window, shift = _window(run, method), method.shift
+    fitted, shift = _fitted(run, method), _variational(method).shift
 
     def turn(carry: tuple[Array, Array], k: Array) -> tuple[tuple[Array, Array], Any]:
-        rows, figures = window(carry[0], k, shift)
-        return (rows[shift - 1], rows[-1]), (figures, None)
+        after, figures = fitted(carry[0], k, shift)
+        return after, (figures, None)
 
     return turn
 
 
-def _window(run: Run, method: FourDVar) -> Callable[[Array, Array, int], tuple[Array, Figures]]:
-    (root, error_root), times = method.roots(run.dtype), run.observations.times
+def _fitted(run: Run, method: FourDVar | Hybrid) -> Callable[[Array, Array, int], tuple[tuple[Array, Array], Figures]]:
+    """One window from its background, a state or an ensemble: the background of the next, the last state, and figures."""
+    shift = _variational(method).shift
+    if isinstance(method, FourDVar):
+        window = _window(run, method, method.roots(run.dtype)[0])
+
+        def alone(begin: Array, k: Array, used: int) -> tuple[tuple[Array, Array], Figures]:
+            rows, figures = window(begin, k, used)
+            return (rows[shift - 1], rows[-1]), figures
+
+        return alone
+    cycle, known = _cycle(run, method.ensemble, False), _known_of(run)
+
+    def together(begin: Array, k: Array, used: int) -> tuple[tuple[Array, Array], Figures]:
+        rows, figures = _window(run, method.variational, method.root(begin))(jnp.mean(begin, axis=0), k, used)
+        some = jax.tree.map(lambda x: jax.lax.dynamic_slice_in_dim(x, k, shift), known)
+        members = jax.lax.scan(cycle, begin, some)[0]
+        return (members + (rows[shift - 1] - jnp.mean(members, axis=0))[None], rows[-1]), figures
+
+    return together
+
+
+def _window(
+    run: Run, method: FourDVar, root: Float[Array, "n k"]
+) -> Callable[[Array, Array, int], tuple[Array, Figures]]:
+    error_root, times = method.roots(run.dtype)[1], run.observations.times
     values, errors = run.rows()
     length, free = method.window, root.shape[1]
     grid = jnp.concatenate([run.observations.start[None].astype(times.dtype), times])

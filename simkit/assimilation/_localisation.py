@@ -98,6 +98,13 @@ class Localisation(eqx.Module):
         self.index, self.weight = jnp.asarray(index), jnp.asarray(weight, float)
 
     @property
+    def matrix(self) -> Float[Array, "n m"]:
+        """The weights of all observations at all places."""
+        rows = jnp.arange(self.index.shape[0])[:, None]
+        empty = jnp.zeros((self.index.shape[0], self.observations), self.weight.dtype)
+        return empty.at[rows, self.index].add(self.weight)
+
+    @property
     def effective(self) -> Float[Array, " n"]:
         """Sum of weights: the number of observations that count at each place."""
         return jnp.sum(self.weight, axis=1)

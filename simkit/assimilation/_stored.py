@@ -14,6 +14,7 @@ from .._types import State
 from ..stores import kept_in, kept_part
 from ._cycles import Run, finished, turn_of, work_of
 from ._filters import AbstractEnsembleFilter
+from ._hybrid import Hybrid
 from ._result import Assimilation
 from ._variational import FourDVar
 
@@ -27,7 +28,7 @@ WINDOWS = 4
 def in_stretches(
     run: Run,
     start: State,
-    method: AbstractEnsembleFilter | FourDVar,
+    method: AbstractEnsembleFilter | FourDVar | Hybrid,
     keep: bool,
     store: str | Path | None,
     within: Within,
@@ -38,7 +39,7 @@ def in_stretches(
     **Raises:** a `TimeUpError` where the time was up before the first cycle.
     """
     asked = lambda: {"run": run, "start": start, "method": method, "keep_members": keep}
-    settings = {"turns": WINDOWS if isinstance(method, FourDVar) else TURNS}
+    settings = {"turns": WINDOWS if isinstance(method, FourDVar | Hybrid) else TURNS}
     carry, turns, begun = _begun(run, start, method, keep)
     count = jax.tree.leaves(turns)[0].shape[0]
     with kept_in(store, "assimilation", asked, settings) as held, budgeted(within):

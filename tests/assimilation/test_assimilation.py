@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import simkit
-from simkit.assimilation import ETKF, LETKF, EnKF, FourDVar, Localisation, Observations, members_around
+from simkit.assimilation import ETKF, LETKF, EnKF, FourDVar, Hybrid, Localisation, Observations, members_around
 
 TIMES = np.array([0.3, 0.6, 0.9, 1.2])
 MATRIX = np.array([[-0.3, 1.0, 0.2], [-1.0, -0.1, 0.0], [0.1, 0.3, -0.5]])
@@ -87,6 +87,52 @@ def test_four_dimensional_variation_ends_windows_as_kalmans_filter():
     mean, _ = kalman(mean=mean[-1], rows=SEEN[2:])
     np.testing.assert_allclose(found.mean["x"][3], mean[-1], atol=1e-8)
     np.testing.assert_allclose(found.last["x"], mean[-1], atol=1e-8)
+
+
+def test_a_hybrid_is_its_parts_by_hand():
+    """Windows of one time: the gain by a weighted covariance, whose ensemble is corrected by Kalman's filter beside it."""
+    places = Localisation(1.5, places=np.arange(3.0))
+    method = lambda share: Hybrid(FourDVar(BEFORE, iterations=1), ETKF(), share=share, localisation=places)
+    step, spread, mean, expected = np.asarray(EXACT), BEFORE, MEAN, []
+    taper = np.asarray(places.matrix)
+    assert taper[0, 2] < taper[0, 1] < 1
+    for row in SEEN:
+        there = np.flatnonzero(np.isfinite(row))
+        h, error = np.eye(3)[there], NOISE[np.ix_(there, there)]
+        mixed = step @ (0.4 * BEFORE + 0.6 * taper * spread) @ step.T
+        mean = step @ mean
+        mean = mean + mixed @ h.T @ np.linalg.inv(h @ mixed @ h.T + error) @ (row[there] - h @ mean)
+        spread = step @ spread @ step.T
+        spread = spread - spread @ h.T @ np.linalg.inv(h @ spread @ h.T + error) @ h @ spread
+        expected.append(mean)
+    found = run(method(0.6))
+    np.testing.assert_allclose(found.mean["x"], expected, atol=1e-8)
+    np.testing.assert_allclose(found.last["x"], expected[-1], atol=1e-8)
+    assert "with 8 members by ETKF" in str(found)
+    alone = run(FourDVar(BEFORE, iterations=1), start={"x": jnp.asarray(MEAN)})
+    np.testing.assert_allclose(run(method(0.0)).mean["x"], alone.mean["x"], atol=1e-12)
+
+
+@pytest.mark.slow
+def test_a_hybrid_follows_where_few_members_alone_do_not():
+    """Lorenz-96, every second place: ten local members lose the truth, their hybrid with a climate does not."""
+    system, y0, _, _ = simkit.odes.Lorenz96.example()
+    solve = lambda y, times: simkit.simulate(system, y, times, step=0.05, solver="rk4").ys.x
+    begin = solve(y0, [0.0, 20.0])[-1]
+    climate = np.cov(np.asarray(solve(type(y0)(begin), np.linspace(0.0, 200.0, 1001))).T)
+    times = 0.2 * np.arange(1, 151)
+    truth = solve(type(y0)(begin), np.r_[0.0, times])[1:]
+    values = truth[:, ::2] + jax.random.normal(jax.random.key(0), (150, 20))
+    seen = Observations(times, values, errors=1.0, operator=lambda y: y.x[::2], start=0.0)
+    ring = lambda observed: Localisation(4.0, places=np.arange(40.0), observed=observed, period=40.0)
+    members = members_around(type(y0)(begin), 10, key=jax.random.key(1), deviation=1.0)
+    members_alone = LETKF(ring(np.arange(0.0, 40.0, 2)), 1.05)
+    together = Hybrid(FourDVar(0.02 * climate, iterations=2), members_alone, share=0.8, localisation=ring(None))
+    errors = []
+    for method in (members_alone, together):
+        found = simkit.assimilate(system, members, seen, method=method, step=0.05, solver="rk4")
+        errors.append(np.sqrt(np.mean((found.mean.x - truth)[50:] ** 2)))
+    assert errors[1] < 0.9 < 1.5 < errors[0], errors
 
 
 def smoother(error, rows=SEEN):
@@ -172,6 +218,20 @@ REFUSED = {
     "covariance": (lambda: observed(np.array([[1.0, 2.0], [2.0, 1.0]])), "symmetric and positive definite"),
     "background": (lambda: FourDVar(np.ones((3, 3))), "symmetric and positive definite"),
     "model error": (lambda: FourDVar(np.eye(3), model_error=np.eye(2)), "must have the shape"),
+    "hybrid, share": (lambda: Hybrid(FourDVar(BEFORE), ETKF(), share=1.5), "from 0 to 1, but it is 1.5"),
+    "hybrid, all of few members": (
+        lambda: Hybrid(FourDVar(BEFORE), ETKF(), share=1.0),
+        "below 1 without `localisation`",
+    ),
+    "hybrid, root": (lambda: Hybrid(FourDVar(root=np.eye(3)), ETKF()), "must have a `covariance`"),
+    "hybrid, steps": (
+        lambda: Hybrid(FourDVar(BEFORE), ETKF(), localisation=Localisation(1.2, places=np.arange(3.0), taper="step")),
+        "`localisation` must be symmetric and positive definite",
+    ),
+    "hybrid, one state": (
+        lambda: run(Hybrid(FourDVar(BEFORE), ETKF()), start={"x": jnp.asarray(0.5)}),
+        "must be an ensemble",
+    ),
     "errors": (lambda: Observations([1.0], {"x": [1.0]}, errors=0.0), "finite and positive"),
     "outside of the domain": (
         lambda: Localisation(1.0, places=PLACES, observed=[4.0], period=3),
