@@ -30,11 +30,14 @@ class Past:
         return self._state(time)
 
     def slope(self, time: Time) -> Any:
-        """The time derivative of the state at a time, with the structure of the state."""
+        """The time derivative of the state at a time, with the structure of the state; NaN where the state is not known."""
         if self._slope is not None:
             return self._slope(time)
         time = jnp.asarray(time, jnp.result_type(float, time))
-        return jax.jvp(self._state, (time,), (jnp.ones_like(time),))[1]
+        state, slope = jax.jvp(self._state, (time,), (jnp.ones_like(time),))
+        return jax.tree.map(
+            lambda x, rate: jnp.where(jnp.isnan(x), x, rate), state, slope
+        )  # what is not known has no slope
 
 
 class DelayedSystem(System):

@@ -190,7 +190,8 @@ def cross_findings(problem: Problem, residuals: Mapping[str, np.ndarray], spent:
     """Correlation between every two outputs of residuals in the same rows, over all experiments, two-sided.
 
     Where the model holds, Fisher's $\\mathrm{artanh}\\, r$ is normal with variance 1 / (n - 3). Residuals of a fit are
-    correlated by its parameters, by at most some k / (n - k): r is judged from there, as if all k were spent on the two outputs.
+    correlated by its parameters: of the projection that takes k of them away half of k at most lies between two outputs, so that r
+    is judged from (k / 2) / (n - k / 2), as if all k were spent on the two.
     Where both follow their neighbours, by autocorrelations a and b, n counts (1 - ab) / (1 + ab) times (Bartlett 1935).
 
     **Arguments:** `spent`: how many degrees of freedom the parameters took of all data.
@@ -208,7 +209,8 @@ def cross_findings(problem: Problem, residuals: Mapping[str, np.ndarray], spent:
             r = np.nan_to_num(rows @ rows.T / np.sqrt(squares * squares.T))
             follow = np.nan_to_num(np.sum(rows[:, 1:] * rows[:, :-1], axis=1) / np.sum(rows**2, axis=1))
             shared = np.maximum(follow[:, None] * follow[None], 0)
-            bias = np.minimum(0.9, np.minimum(spent, count - 1) / np.maximum(count - spent, 1))
+            taken = np.minimum(0.5 * spent, count - 1)
+            bias = np.minimum(0.9, taken / np.maximum(count - taken, 1))
             freedom = np.maximum(count * (1 - shared) / (1 + shared) - 3, 0)
             size = np.arctanh(np.minimum(np.abs(r), 1 - 1e-15)) - np.arctanh(bias)
             p = np.minimum(1, 2 * special.ndtr(-np.maximum(size, 0) * np.sqrt(freedom)))

@@ -21,6 +21,7 @@ from .._errors import ArgumentError
 from .._types import Scalar
 from ..core import POSITIVE, Support, quantity
 from ..linear import inverse
+from ._compile import check_outputs
 from ._dataset import Dataset
 from ._dense import check_dense
 from ._forward import ForwardModel
@@ -86,6 +87,7 @@ class AutocorrelatedData(AbstractLikelihood):
                 "`Autocorrelated` needs data at times, but the predictors of these have several columns. Give one, or take "
                 "`Normal`."
             )
+        check_outputs(model, data)
         for name in data.values:
             noise = model.base.noise[name]
             if not isinstance(noise, Autocorrelated):

@@ -18,7 +18,8 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from .._doors import shown
 from .._errors import ArgumentError, check_known
 from .._types import Scalar
-from ..core import Metadata, Support, as_float_array
+from ..core import Metadata, Support, as_float_array, traced
+from ._compile import check_outputs
 from ._dataset import Dataset
 from ._dense import check_dense
 from ._experiment import check_domain
@@ -26,6 +27,7 @@ from ._forward import ForwardModel, Heads
 from ._information import Information
 from ._likelihood import AbstractLikelihood, LogProb, information_of_single_data
 from ._noise import NOISES, AbstractNoise, AbstractNormalNoise, Domain, LogTails, Normal, Values
+from ._unknowns import size_of
 
 
 def _correlations(given: Any) -> dict[str, Scalar]:
@@ -140,16 +142,12 @@ class CorrelatedData(AbstractLikelihood):
                         f"Data of `{name}` and `{other}` must have one shape to be correlated, but a time holds "
                         f"{data.values[name].shape[2:]} numbers of one and {data.values[other].shape[2:]} of the other."
                     )
+        check_outputs(model, data)
         for names in _groups(noise, data):
             for name in names:
                 for label, values in zip(data.labels, np.asarray(data.values[name]), strict=True):
                     check_domain(label, name, values, _marginal(noise[name]))
-            matrix = _matrix(names, {name: noise[name] for name in names}, jnp.zeros(()))
-            if not isinstance(matrix, Tracer) and not np.linalg.eigvalsh(np.asarray(matrix)).min() > 0:
-                raise ArgumentError(
-                    f"The correlations of {', '.join(f'`{n}`' for n in names)} are not possible together: their matrix is not "
-                    f"positive definite. Make them smaller; it is {np.asarray(matrix).tolist()}."
-                )
+            _check_matrices(names, model, data)
 
     def log_prob(self, theta: Float[Array, " parameters"], model: ForwardModel, data: Dataset) -> LogProb:
         heads, status = model.heads(theta, data)
@@ -201,6 +199,28 @@ class CorrelatedData(AbstractLikelihood):
                 location, noise = heads[name]
                 found[name] = _marginal(noise).from_standard(z[..., place], location)
         return found
+
+
+def _check_matrices(names: list[str], model: ForwardModel, data: Dataset) -> None:
+    """Refuse correlations that are not possible together, in each experiment; free ones are not known yet."""
+    known = {path: np.asarray(index) for path, (index, _) in model.table.items() if path.startswith("noise.")}
+    pairs = [
+        f"noise.{name}.correlations.{other}"
+        for name in names
+        if isinstance(model.base.noise[name], Correlated)
+        for other in model.base.noise[name].correlations
+    ]
+    theta = jnp.ones((size_of(model.blocks),), data.times.dtype)
+    for place, label in enumerate(data.labels):
+        if any(path in known and known[path][place] >= 0 for path in pairs):
+            continue
+        noise = model.setup(theta, place).noise
+        matrix = _matrix(names, {name: noise[name] for name in names}, jnp.zeros((), data.times.dtype))
+        if not traced(matrix) and not np.linalg.eigvalsh(np.asarray(matrix)).min() > 0:
+            raise ArgumentError(
+                f"The correlations of {', '.join(f'`{n}`' for n in names)} in experiment `{label}` are not possible together: "
+                f"their matrix is not positive definite. Make them smaller; it is {np.asarray(matrix).tolist()}."
+            )
 
 
 def _groups(noise: Mapping[str, Any], data: Dataset) -> list[list[str]]:

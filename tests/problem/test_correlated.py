@@ -227,6 +227,22 @@ def test_impossible_numbers_are_refused_by_name():
         Problem(LINES, below, free=FREE, noise=NOISE)
 
 
+def test_impossible_correlations_of_one_experiment_name_it():
+    """Set by experiment; and data of several numbers a time for an output of one."""
+    times, data = [1.0, 2.0], {k: [1.0, 2.0] for k in "uvwx"}
+    noise = NOISE | {"v": Correlated(Normal(), {"u": 0.6}), "w": Correlated(Normal(), {"u": 0.6, "v": 0.6})}
+    experiments = [
+        Experiment("good", times, data),
+        Experiment("bad", times, data, set={"noise.w.correlations.v": -0.9}),
+    ]
+    with pytest.raises(ArgumentError, match="in experiment `bad` are not possible together"):
+        Problem(LINES, experiments, free=FREE, noise=noise)
+    several = {k: np.ones((2, 3)) for k in "uvwx"}
+    for given in (NOISE, NOISE | {"v": Normal(), "w": Autocorrelated()}):
+        with pytest.raises(ArgumentError, match="must have the shape of the output"):
+            Problem(LINES, Experiment("x", times, several), free=FREE, noise=given)
+
+
 STUDY = """
 [system]
 model = "lotka_volterra"
@@ -261,7 +277,8 @@ def test_a_study_states_correlations():
     ("given", "message"),
     [
         ("correlations = { hare = 1.3 }", "between -1 and 1"),
-        ("correlations = 0.5", "correlations"),
+        ("correlations = 0.5", "must be a table such as { hare = 0.5 }"),
+        ('marginal = "normal"', "must be a table such as { model"),
         ('marginal = { model = "poisson" }\ncorrelations = { hare = 0.5 }', "LogNormal"),
         ('marginal = { model = "normal", size = 3.0 }', "size"),
     ],

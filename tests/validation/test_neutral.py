@@ -92,3 +92,17 @@ def test_float32_and_lanes():
     members = simkit.ensemble(system, {"x": np.float32(2.0)}, times, over={"rate": np.float32([0.5, 0.9])})
     assert members.ys["x"].dtype == jnp.float32
     np.testing.assert_allclose(members.final()["x"], [by_hand(rate, 1.0, 4.5) for rate in (0.5, 0.9)], rtol=1e-5)
+
+
+@pytest.mark.parametrize(("ahead", "lag"), [(0.5, 1.0), (-3.0, 1.0)])
+def test_slopes_that_are_not_known_end_as_a_status(ahead, lag):
+    """Of the future, and of times before a table of the history begins that no lag declares."""
+    table = {"x": simkit.Interpolated([-1.0, 0.0], [0.0, 1.0])}
+    system = simkit.odes.from_delayed_function(
+        lambda t, y, past, p: {"x": 1 - 0.5 * past.slope(t + ahead)["x"]},
+        {"k": 1.0},
+        lags=lambda t, y, p: lag,
+        history=table,
+    )
+    with pytest.raises(simkit.SimulationError):
+        simkit.simulate(system, {"x": 1.0}, [0.0, 1.0, 3.0])

@@ -196,6 +196,9 @@ def _noise_model(part: Section) -> AbstractNoise:
     given: dict[str, Any] = {}
     for key in fields:
         inner = part.table.get(key)
+        if key in part and not isinstance(inner, dict) and fields[key].default_factory is not dataclasses.MISSING:
+            example = "{ hare = 0.5 }" if key == "correlations" else '{ model = "normal", scale = 0.1 }'
+            raise part.error(key, f"must be a table such as {example}, but it is `{inner!r}`.")
         if isinstance(inner, dict):
             own = Section(inner, f"{part.place}.{key}", part.file)
             part.get(key, "a table")
