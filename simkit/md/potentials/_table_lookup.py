@@ -36,7 +36,8 @@ def column(values: Array, ends: Array | None, grid: Grid, spline: bool) -> Colum
     if grid.period:
         around = jnp.roll(values, -1, axis=1) - 2 * values + jnp.roll(values, 1, axis=1)
         angles = 2 * jnp.pi * jnp.arange(grid.period // 2 + 1, dtype=values.dtype) / grid.period
-        return values, jnp.fft.irfft(jnp.fft.rfft(around) / (4 + 2 * jnp.cos(angles))[None], grid.period)
+        waves = jnp.fft.rfft(around)
+        return values, jnp.fft.irfft(waves / (4 + 2 * jnp.cos(angles))[None].astype(waves.dtype), grid.period)
     assert ends is not None, "refused before"
     slopes = ends * jnp.asarray(grid.steps, values.dtype)[:, None]
     rise = jnp.diff(values, axis=1)

@@ -102,7 +102,8 @@ class TabulatedPairs(PairPotential):
     def pair(self, r2: Array, coefficients: PyTree) -> tuple[Array, Array]:
         energies, slopes, place = coefficients
         grid = _squared(self.starts, self.ends, energies[0].shape[1])
-        place = jnp.broadcast_to(jnp.zeros_like(r2) if place is None else place, jnp.broadcast_shapes(r2.shape, jnp.shape(place)))
+        place = jnp.zeros_like(r2) if place is None else place
+        place = jnp.broadcast_to(place, jnp.broadcast_shapes(r2.shape, place.shape))  # a tail asks for all pairs of species
         row = jnp.maximum(place, 0).astype(jnp.int32)
         reach = jnp.asarray(self.ends, r2.dtype)[row]
 
