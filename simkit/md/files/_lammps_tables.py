@@ -46,8 +46,8 @@ class Section:
 def read_section(path: str, keyword: str, kind: str, units: str) -> Section:
     """The section of a table file that a keyword names.
 
-    **Raises:** a `DataError` for a file without it, for settings that are not known, and for numbers that are cut short or in another
-    unit system.
+    **Raises:** a `DataError` for a file without it, for settings that are not known, and for numbers that are cut short or in
+    another unit system.
     """
     text = PotentialText(Path(path))
     if text.lines and "UNITS:" in text.lines[0]:
@@ -64,14 +64,17 @@ def read_section(path: str, keyword: str, kind: str, units: str) -> Section:
             continue
         words = line.split()
         if len(words) < 3 + forces:
-            raise text.error(f"must hold a number, a place, an energy{' and a force' * forces}, but is `{line.strip()}`.")
+            raise text.error(
+                f"must hold a number, a place, an energy{' and a force' * forces}, but is `{line.strip()}`."
+            )
         rows.append([text.number(word, "a value of the table") for word in words[1 : 3 + forces]])
     values = np.array(rows).T
     x = values[0]
     if "R" in settings:
-        x = np.linspace(*settings["R"], count)
+        x = np.linspace(settings["R"][0], settings["R"][1], count)
     elif "RSQ" in settings:
-        x = np.sqrt(np.linspace(*np.square(settings["RSQ"]), count))
+        low, high = (value * value for value in settings["RSQ"])
+        x = np.sqrt(np.linspace(low, high, count))
     if len(x) < 2 or not (np.diff(x) > 0).all():
         raise DataError(f"Section {keyword} of `{text.name}` must hold two places or more that increase, but does not.")
     return Section(x, values[1], values[2] if forces else None, settings)
@@ -108,7 +111,8 @@ def _spline(x: np.ndarray, y: np.ndarray, first: float, last: float) -> Callable
     """A cubic spline with these slopes at its ends."""
     from scipy.interpolate import CubicSpline
 
-    return CubicSpline(x, y, bc_type=((1, first), (1, last)))
+    ends: Any = ((1, first), (1, last))
+    return CubicSpline(x, y, bc_type=ends)
 
 
 def _around(x: np.ndarray, y: np.ndarray, spline: bool) -> Callable[[np.ndarray], np.ndarray]:
@@ -140,17 +144,18 @@ def way_of(kind: str, words: Sequence[str]) -> tuple[bool, int]:
     settings = [word for word in settings if kind != "pair" or word not in KSPACE_WORDS]
     way = settings[0] if settings else ""
     if way in NOT_JOINED:
-        raise ArgumentError(f"The {kind} style {name} must not be joined by {way}, {NOT_JOINED[way]}. Write linear or spline.")
+        raise ArgumentError(
+            f"The {kind} style {name} must not be joined by {way}, {NOT_JOINED[way]}. Write linear or spline."
+        )
     if len(settings) != 2 or way not in WAYS or not settings[1].isdigit() or int(settings[1]) < 3:
         raise ArgumentError(
-            f"The {kind} style {name} must be followed by linear or spline and by a number of knots, but is by `{' '.join(settings)}`."
+            f"The {kind} style {name} must be followed by linear or spline and by a number of knots, but is by "
+            f"`{' '.join(settings)}`."
         )
     return way == "spline", int(settings[1])
 
 
-def table_pairs(
-    words: Sequence[str], lines: Sequence[Sequence[str]], some: np.ndarray, units: str
-) -> TabulatedPairs:
+def table_pairs(words: Sequence[str], lines: Sequence[Sequence[str]], some: np.ndarray, units: str) -> TabulatedPairs:
     """The potential of the pair style `table` between the pairs of types `some`."""
     (spline, knots), types = way_of("pair", words), len(some)
     rows: list[tuple[float, float, np.ndarray, np.ndarray, list[float]]] = []
@@ -171,7 +176,9 @@ def table_pairs(
     lacking = np.argwhere(some & (table < 0))
     if len(lacking):
         i, j = lacking[0] + 1
-        raise ArgumentError(f"`pair_coeff` of the style table must give a section to types {i} and {j}, but gives none.")
+        raise ArgumentError(
+            f"`pair_coeff` of the style table must give a section to types {i} and {j}, but gives none."
+        )
     starts, ends, energies, slopes, bent = zip(*rows, strict=True)
     return TabulatedPairs(
         np.stack(energies),
@@ -194,7 +201,8 @@ def _pair_columns(
     start, end = float(x[0]), numbers_in("pair_coeff", cut)[0] if cut else float(x[-1])
     if not (0 < start < end <= x[-1]):
         raise ArgumentError(
-            f"A line of `pair_coeff` of the style table must have a cutoff within the table, from {start} to {x[-1]}, but has {end}."
+            f"A line of `pair_coeff` of the style table must have a cutoff within the table, from {start} to {x[-1]}, but "
+            f"has {end}."
         )
     given = section.settings.get("FPRIME")
     first, last = _ends_of_force(x, force, given)
@@ -202,16 +210,16 @@ def _pair_columns(
     r[0], r[-1] = start, end
     if not spline and "RSQ" in section.settings and len(x) == knots and end == x[-1]:
         return start, end, section.energy, -force / r / 2, [0.0, 0.0]
-    energy, force = _spline(x, section.energy, -force[0], -force[-1]), _spline(x, force, first, last)
-    slope = lambda r: -force(r) / r / 2
+    energy, curve = _spline(x, section.energy, -force[0], -force[-1]), _spline(x, force, first, last)
+    slope: Callable[[Any], Any] = lambda r: -curve(r) / r / 2
     # The slopes at the ends are those over a tenth of an interval where the file gives none.
     step = 0.1 * (end * end - start * start) / (knots - 1)
     near, far = np.sqrt(start * start + step), np.sqrt(end * end - step)
     bent = [(slope(near) - slope(start)) / step, (slope(end) - slope(far)) / step]
     if given is not None:
-        bent[0] = -(first / start - force(start) / start**2) / (4 * start)
+        bent[0] = -(first / start - force[0] / start**2) / (4 * start)
     if given is not None and end == x[-1]:
-        bent[1] = -(last / end - force(end) / end**2) / (4 * end)
+        bent[1] = -(last / end - force[-1] / end**2) / (4 * end)
     return start, end, energy(r), slope(r), [float(value) for value in bent]
 
 
@@ -228,8 +236,8 @@ def table_terms(
         rest = said.get(type_, [])
         if len(rest) != head + 1 or (head == 5 and rest[0] != "aat"):
             raise ArgumentError(
-                f"`{kind}_coeff` of the style {words[0]} must give type {type_ + 1} {'aat, K, two angles, ' * (head == 5)}a file and a "
-                f"section, but gives `{' '.join(rest)}`."
+                f"`{kind}_coeff` of the style {words[0]} must give type {type_ + 1} {'aat, K, two angles, ' * (head == 5)}a file "
+                f"and a section, but gives `{' '.join(rest)}`."
             )
         section, weight = read_section(rest[-2], rest[-1], kind, units), 1.0
         if head == 5:
@@ -260,7 +268,7 @@ def _columns(kind: str, section: Section, knots: int) -> tuple[Any, ...]:
     x, force, given = section.x, section.force, section.settings.get("FP")
     assert force is not None, "these tables have forces"
     if kind == "angle":
-        if abs(x[0]) > 1e-9 or abs(x[-1] - 180) > 1e-9:
+        if not np.allclose(x[[0, -1]], [0, 180]):
             raise ArgumentError(f"Tables of angles must go from 0 to 180 degrees, but one goes from {x[0]} to {x[-1]}.")
         x, force = np.radians(x), np.degrees(force)
         given = None if given is None else [float(np.degrees(np.degrees(value))) for value in given]

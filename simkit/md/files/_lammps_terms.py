@@ -21,7 +21,11 @@ def style_of(kind: str, name: str, lines: Sequence[Sequence[str]]) -> Style:
     """The formula of a style; for one with a number of terms that of its longest line."""
     series = SERIES.get(f"{kind} {name}")
     if series is None:
-        check_known(name, (*STYLES[kind], *LEPTON.get(kind, ()), *TABLES.get(kind, ()), *_series(kind)), f"{kind} style of LAMMPS")
+        check_known(
+            name,
+            (*STYLES[kind], *LEPTON.get(kind, ()), *TABLES.get(kind, ()), *_series(kind)),
+            f"{kind} style of LAMMPS",
+        )
         return STYLES[kind][name]
     ends = [line[1 + len(series.head)] for line in lines if len(line) > 1 + len(series.head)]
     count = max((int(number) for number in numbers_in(f"{kind}_coeff", ends)), default=1)

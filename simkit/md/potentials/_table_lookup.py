@@ -49,7 +49,9 @@ def column(values: Array, ends: Array | None, grid: Grid, spline: bool) -> Colum
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
-def looked_up(grid: Grid, x: Float[Array, "*n"], row: Int[Array, "*n"], energies: Column, slopes: Column | None) -> Array:
+def looked_up(
+    grid: Grid, x: Float[Array, "*n"], row: Int[Array, "*n"], energies: Column, slopes: Column | None
+) -> Array:
     """The energy at x, whose derivative by x is what stands in the slopes, or that of the energy where there are none.
 
     Beyond the ends of a table the energy goes on in a straight line.

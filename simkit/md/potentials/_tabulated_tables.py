@@ -11,7 +11,15 @@ from jaxtyping import Array, Float, Int, PyTree
 from ..._errors import ArgumentError
 from ...core import as_float_array, quantity
 from ..space._space import Space
-from ._bonded import BondedPotential, angle_between, as_indices, check_terms, dihedral_angle, length, optional_indices, some_angle
+from ._bonded import (
+    BondedPotential,
+    angle_between,
+    as_indices,
+    check_terms,
+    dihedral_angle,
+    length,
+    some_angle,
+)
 from ._potential import BySpecies, PairPotential, with_slope
 from ._table_lookup import Column, Grid, column, looked_up
 from ._truncation import Truncated, Truncation
@@ -27,14 +35,14 @@ class TabulatedPairs(PairPotential):
     r"""Pairs whose energies and slopes stand in tables, one for each pair of species or one for several.
 
     Knots are even in $x = r^2$. Energies and slopes are joined each by themselves, as the pair style `table` of LAMMPS does: the
-    force is that of the slopes, and differs from the derivative of the joined energies by what is lost between knots. `Tabulated` is
-    the potential whose force is the derivative of its energy.
+    force is that of the slopes, and differs from the derivative of the joined energies by what is lost between knots. `Tabulated`
+    is the potential whose force is the derivative of its energy.
 
     **Arguments:**
 
     - `energies`, `slopes`: u and du/dx at the knots, shape (tables, knots).
-    - `starts`, `ends`: r at the first and the last knot, one a table. Below the first the energy goes on in a straight line in x, and
-        pairs end at the last.
+    - `starts`, `ends`: r at the first and the last knot, one a table. Below the first the energy goes on in a straight line in x,
+        and pairs end at the last.
     - `table`: which table a pair of species takes, shape (species, species), -1 for none; None where there is one table for all.
     - `end_slopes`: d^2u/dx^2 at the first and the last knot, shape (tables, 2), for cubic splines; None for straight lines.
 
@@ -53,14 +61,14 @@ class TabulatedPairs(PairPotential):
     **Reference:** https://docs.lammps.org/pair_table.html.
     """
 
-    energies: Float[Array, "tables knots"] = quantity(unit="energy", doc="at the knots")
-    slopes: Float[Array, "tables knots"] = quantity(unit="energy/length^2", doc="du/d(r^2) at the knots")
-    starts: Numbers = eqx.field(static=True, converter=_floats)
-    ends: Numbers = eqx.field(static=True, converter=_floats)
+    starts: Numbers = eqx.field(static=True)
+    ends: Numbers = eqx.field(static=True)
     table: tuple[tuple[int, ...], ...] | None = eqx.field(static=True)
     end_slopes: Float[Array, "tables 2"] | None
     cutoff: float = eqx.field(static=True)
     truncation: Truncation
+    energies: Float[Array, "tables knots"] = quantity(unit="energy", doc="at the knots")
+    slopes: Float[Array, "tables knots"] = quantity(unit="energy/length^2", doc="du/d(r^2) at the knots")
 
     def __init__(
         self,
@@ -79,9 +87,10 @@ class TabulatedPairs(PairPotential):
         self.cutoff, self.truncation = max(self.ends), Truncated()
         _check_columns(self.energies, self.slopes, self.end_slopes)
         count = len(self.energies)
-        if len(self.starts) != count or len(self.ends) != count or not (0 <= np.array(self.starts)).all():
+        if len(self.starts) != count or len(self.ends) != count or not (np.array(self.starts) >= 0).all():
             raise ArgumentError(
-                f"Arguments `starts` and `ends` must give a distance to each of {count} tables, but give {self.starts} and {self.ends}."
+                f"Arguments `starts` and `ends` must give a distance to each of {count} tables, but give {self.starts} and "
+                f"{self.ends}."
             )
         if not (np.array(self.starts) < np.array(self.ends)).all():
             raise ArgumentError(
@@ -103,7 +112,9 @@ class TabulatedPairs(PairPotential):
         energies, slopes, place = coefficients
         grid = _squared(self.starts, self.ends, energies[0].shape[1])
         place = jnp.zeros_like(r2) if place is None else place
-        place = jnp.broadcast_to(place, jnp.broadcast_shapes(r2.shape, place.shape))  # a tail asks for all pairs of species
+        place = jnp.broadcast_to(
+            place, jnp.broadcast_shapes(r2.shape, place.shape)
+        )  # a tail asks for all pairs of species
         row = jnp.maximum(place, 0).astype(jnp.int32)
         reach = jnp.asarray(self.ends, r2.dtype)[row]
 
@@ -168,15 +179,15 @@ class TabulatedTerms(BondedPotential):
     **Reference:** https://docs.lammps.org/bond_table.html, https://docs.lammps.org/dihedral_table_cut.html.
     """
 
-    atoms: Int[Array, "terms size"] = eqx.field(converter=as_indices)
-    energies: Float[Array, "kinds knots"] = quantity(unit="energy", doc="at the knots")
     slopes: Float[Array, "kinds knots"] | None
-    kind: Int[Array, " terms"] | None = eqx.field(converter=optional_indices)
+    kind: Int[Array, " terms"] | None
     starts: Numbers = eqx.field(static=True)
     ends: Numbers = eqx.field(static=True)
     spline: bool = eqx.field(static=True)
     end_slopes: Float[Array, "kinds 2"] | None
     fading: Float[Array, "kinds 2"] | None
+    atoms: Int[Array, "terms size"] = eqx.field(converter=as_indices)
+    energies: Float[Array, "kinds knots"] = quantity(unit="energy", doc="at the knots")
 
     def __init__(
         self,
@@ -203,16 +214,20 @@ class TabulatedTerms(BondedPotential):
         self.ends = _floats(ends) if bonds else (float(whole),) * count
         if len(self.starts) != count or len(self.ends) != count or not (np.array(self.starts) < self.ends).all():
             raise ArgumentError(
-                f"Arguments `starts` and `ends` must give a distance to each of {count} tables of bonds, the end behind the start, but "
-                f"are {starts} and {ends}."
+                f"Arguments `starts` and `ends` must give a distance to each of {count} tables of bonds, the end behind the start, "
+                f"but are {starts} and {ends}."
             )
-        if self.size not in (2, 3, 4) or (self.fading is not None and (self.size != 4 or self.fading.shape != (count, 2))):
+        if self.size not in (2, 3, 4) or (
+            self.fading is not None and (self.size != 4 or self.fading.shape != (count, 2))
+        ):
             raise ArgumentError(
-                f"Argument `atoms` must have two to four atoms a term, and `fading` the shape ({count}, 2) of dihedrals, but they have "
-                f"{self.size} and {None if self.fading is None else self.fading.shape}."
+                f"Argument `atoms` must have two to four atoms a term, and `fading` the shape ({count}, 2) of dihedrals, but they "
+                f"have {self.size} and {None if self.fading is None else self.fading.shape}."
             )
         if self.spline and self.size < 4 and (self.end_slopes is None or self.slopes is None):
-            raise ArgumentError("Arguments `slopes` and `end_slopes` must be given for splines of bonds and angles, but are not.")
+            raise ArgumentError(
+                "Arguments `slopes` and `end_slopes` must be given for splines of bonds and angles, but are not."
+            )
 
     @property
     def size(self) -> int:
