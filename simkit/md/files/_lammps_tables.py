@@ -163,7 +163,8 @@ def table_pairs(words: Sequence[str], lines: Sequence[Sequence[str]], some: np.n
     for first, second, *rest in lines:
         if len(rest) not in (2, 3):
             raise ArgumentError(
-                f"A line of `pair_coeff` of the style table must hold a file and a section, but is `{' '.join([first, second, *rest])}`."
+                f"A line of `pair_coeff` of the style table must hold a file and a section, "
+                f"but is `{' '.join([first, second, *rest])}`."
             )
         key = tuple(rest)
         if key not in made:
