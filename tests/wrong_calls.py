@@ -841,6 +841,11 @@ ROWS = {
     "a spectral potential for an element as text": (lambda: md.read_snap("a", "b", "Ta"), "`elements` must be"),
     "a model of mliap that is not there": (lambda: md.read_mliap("nowhere", "nowhere", ["Ta"]), "nowhere"),
     "a spectral potential from no table": (lambda: md.SNAP.from_table(None), "`SnapTable` of `read_snap`"),
+    "pairs from tables of one number": (lambda: md.TabulatedPairs(1.0, 1.0, 0.5, 2.0), "shape (tables, knots)"),
+    "bonds from tables without ends": (
+        lambda: md.TabulatedTerms([[0, 1]], np.ones((1, 3)), np.ones((1, 3))),
+        "`starts` and `ends`",
+    ),
     "a pair potential on some species": (lambda: md.OnSpecies(md.LennardJones(), (0,)), "`AtomicPotential`"),
     "draws of a plain problem": (lambda: simkit.refresh(P, [1.0]), "must have a system that draws"),
     "draws of no problem": (lambda: simkit.refresh(S, [1.0]), "`problem` must be a problem"),

@@ -181,6 +181,8 @@ from .potentials._soft_core import SoftCoreLennardJones as SoftCoreLennardJones
 from .potentials._soft_sphere import SoftSphere as SoftSphere
 from .potentials._stillinger_weber import StillingerWeber as StillingerWeber
 from .potentials._tabulated import Tabulated as Tabulated
+from .potentials._tabulated_tables import TabulatedPairs as TabulatedPairs
+from .potentials._tabulated_tables import TabulatedTerms as TabulatedTerms
 from .potentials._terms import terms_of as terms_of  # internal
 from .potentials._tersoff import Tersoff as Tersoff
 from .potentials._tersoff_variants import ModifiedTersoff as ModifiedTersoff

@@ -50,6 +50,17 @@ def test_values_of_lammps(name, tmp_path):
     np.testing.assert_allclose(pressure, case["pressure"], atol=1e-7 * np.abs(case["pressure"]).max())
 
 
+def test_forces_are_those_of_the_energy_where_coefficients_lack_the_symmetry_of_components(tmp_path):
+    """LAMMPS' energy is met, and its differences, which its own forces contradict."""
+    case = KNOWN["without symmetry"]
+    table = md.read_snap(*files(tmp_path, case["coefficients"], case["parameters"]), case["elements"])
+    particles, start = system(md.SNAP.from_table(table))
+    found = particles.gradients(start)
+    assert float(found.energy) == pytest.approx(case["energy"], rel=1e-13)
+    # Differences of fourth order with a step of 1e-3 angstrom.
+    np.testing.assert_allclose(found.forces[:2], case["differences"], atol=1e-10)
+
+
 def test_single_precision_and_forces_linear_in_the_coefficients(tmp_path):
     potential = md.SNAP.from_table(table_of("linear", tmp_path))
     particles, start = system(potential)

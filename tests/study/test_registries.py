@@ -39,6 +39,8 @@ NAMELESS = {
         md.FormulaPair,
         md.FormulaTerms,
         md.FormulaThroughAtoms,
+        md.TabulatedPairs,  # of arrays, as the next one
+        md.TabulatedTerms,
         md.Sum,  # an array of tables
         md.BehlerParrinello,  # by a folder of files
         md.SNAP,  # by two files

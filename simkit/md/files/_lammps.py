@@ -18,7 +18,8 @@ from ._lammps_commands import UNITS, Commands
 from ._lammps_data import MEMBERS, LammpsData, read_data
 from ._lammps_many_body import MANY_BODY, species_of_types
 from ._lammps_pair_terms import Near, cutoff_of, pair_terms
-from ._lammps_terms import bonded_terms, types_in, weighted_ends
+from ._lammps_terms import bonded_terms, weighted_ends
+from ._lammps_words import types_in
 from ._molecular_model import MolecularModel
 
 
@@ -66,7 +67,8 @@ def read_lammps(
             raise ArgumentError(
                 f"Argument `commands` must give a `{kind}_style`, since the file has {kind}s, but gives none."
             )
-        found += bonded_terms(kind, said.styles.get(kind, ["zero"]), _spread(lines[kind], rows), rows, units.boltzmann)
+        style = said.styles.get(kind, ["zero"])
+        found += bonded_terms(kind, style, _spread(lines[kind], rows), rows, units.boltzmann, said.units)
     near = Near(_special(data, said), left_out=True)
     ends = weighted_ends(
         said.styles.get("dihedral", ["zero"]),

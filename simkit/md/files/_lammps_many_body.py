@@ -20,7 +20,7 @@ from ..potentials._tersoff_variants import ModifiedTersoff, TersoffZBL
 from ..potentials._vashishta import Vashishta
 from ..space._units import Units, convert
 from ._eam_files import EAMTables, read_finnis_sinclair, read_funcfl, read_setfl
-from ._lammps_terms import numbers_in, types_in
+from ._lammps_words import numbers_in, types_in
 from ._snap_files import SnapTable, read_mliap, read_snap
 from ._three_body_files import (
     ThreeBodyTable,

@@ -9,7 +9,7 @@ from ..._errors import ArgumentError
 from ..potentials._potential import PairPotential
 from ._lammps_pair_styles import LJ, SCREENS, SIZES, TWELVE_SIX, PairStyle
 from ._lammps_pairs import PairPart, PairTable, formula_potential, mixed, pair_table
-from ._lammps_terms import numbers_in, types_in
+from ._lammps_words import numbers_in, types_in
 
 NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 NUCLEI = re.compile(r"\bzbl\(([^(),]+),([^(),]+),([^(),]+)\)")

@@ -31,7 +31,8 @@ from ._lammps_pairs import (
     pair_potential,
 )
 from ._lammps_sites import TIP4P, Sites
-from ._lammps_terms import types_in
+from ._lammps_tables import TABLE_WORDS, table_pairs
+from ._lammps_words import types_in
 
 DISPERSED = ("ewald/disp", "pppm/disp", "pppm/disp/tip4p")
 """Styles that sum waves of dispersion, too."""
@@ -133,11 +134,12 @@ SETTINGS = ("shift", "threebody", "on", "off")
 
 def _hybrid_styles(words: Sequence[str]) -> list[list[str]]:
     """The styles of a hybrid one with their settings."""
-    known = (*PARTS, *FLAGGED, *TIP4P, *MANY_BODY, "lepton", "zero", "none")
+    known = (*PARTS, *FLAGGED, *TIP4P, *MANY_BODY, "lepton", "table", "zero", "none")
     styles: list[list[str]] = []
     for word in words:
         last = styles[-1] if styles else [""]
         inside = (last[0] == "mliap" and len(last) < 7) or (last[0] in MANY_BODY and word in SETTINGS)
+        inside = inside or (last[0] == "table" and word in TABLE_WORDS)
         if not styles or word in known or (word[0].isalpha() and not inside):
             check_known(word, known, "pair style of LAMMPS in a hybrid style")
             styles.append([])
@@ -197,6 +199,10 @@ def pair_terms(data: LammpsData, said: Commands, units: Units, space: Space, nea
                 share.words, share.lines, len(data.mass), said.modify, float(units.coulomb), share.some
             ):
                 found += [("pairs", own), *near.weighted("pairs", own, 0)]
+            continue
+        if share.words[0] == "table" and share.some.any():
+            one = table_pairs(share.words, share.lines, share.some, said.units)
+            found += [("pairs", one), *near.weighted("pairs", one, 0)]
             continue
         if share.words[0] not in ("zero", "none") and share.some.any():
             sites = Sites(share.words, data, said)

@@ -27,7 +27,7 @@ from ._lammps_pair_styles import (
     PARTS,
     PairStyle,
 )
-from ._lammps_terms import numbers_in, types_in
+from ._lammps_words import numbers_in, types_in
 
 OWN_RULES = {"geometric": "geometric", "arithmetic": "lorentz-berthelot", "sixthpower": "sixth-power"}
 """Mixing rules of LAMMPS -> those of `LennardJones`."""

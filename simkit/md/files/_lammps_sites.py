@@ -10,7 +10,7 @@ from ..potentials._sites import ChargesOnSites
 from ._lammps_commands import Commands
 from ._lammps_data import LammpsData
 from ._lammps_styles import STYLES
-from ._lammps_terms import numbers_in, types_in
+from ._lammps_words import numbers_in, types_in
 
 TIP4P: Mapping[str, tuple[str, ...]] = {
     "tip4p/cut": ("coul/cut/global",),

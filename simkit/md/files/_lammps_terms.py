@@ -11,6 +11,8 @@ from ..potentials._formula import Formula
 from ..potentials._formula_terms import FormulaTerms
 from ..potentials._potential import Potential
 from ._lammps_styles import SERIES, STYLES, Style
+from ._lammps_tables import TABLES, table_terms
+from ._lammps_words import numbers_in
 
 Found = list[tuple[str, Potential]]
 
@@ -19,7 +21,11 @@ def style_of(kind: str, name: str, lines: Sequence[Sequence[str]]) -> Style:
     """The formula of a style; for one with a number of terms that of its longest line."""
     series = SERIES.get(f"{kind} {name}")
     if series is None:
-        check_known(name, (*STYLES[kind], *LEPTON.get(kind, ()), *_series(kind)), f"{kind} style of LAMMPS")
+        check_known(
+            name,
+            (*STYLES[kind], *LEPTON.get(kind, ()), *TABLES.get(kind, ()), *_series(kind)),
+            f"{kind} style of LAMMPS",
+        )
         return STYLES[kind][name]
     ends = [line[1 + len(series.head)] for line in lines if len(line) > 1 + len(series.head)]
     count = max((int(number) for number in numbers_in(f"{kind}_coeff", ends)), default=1)
@@ -33,24 +39,6 @@ def style_of(kind: str, name: str, lines: Sequence[Sequence[str]]) -> Style:
 
 def _series(kind: str) -> list[str]:
     return [name.partition(" ")[2] for name in SERIES if name.startswith(kind)]
-
-
-def types_in(word: str, types: int) -> range:
-    """The types, from 0, that a word such as "2", "*", "2*" or "1*3" names."""
-    first, star, last = word.partition("*")
-    if not all(part.isdigit() or (star and not part) for part in (first, last if star else first)):
-        raise ArgumentError(f"Types must be numbers or ranges of them, such as 2 or 1*3, but one is `{word}`.")
-    if not star:
-        return range(int(first) - 1, int(first))
-    return range(int(first or 1) - 1, int(last or types))
-
-
-def numbers_in(command: str, words: Sequence[str]) -> list[float]:
-    """The words of a command as numbers."""
-    try:
-        return [float(word) for word in words]
-    except ValueError:
-        raise ArgumentError(f"A line of `{command}` must hold numbers, but holds `{' '.join(words)}`.") from None
 
 
 CHARMM = ("charmm", "charmmfsw")
@@ -78,12 +66,17 @@ LEPTON = {"bond": ("lepton",), "angle": ("lepton",), "dihedral": ("lepton",)}
 
 
 def bonded_terms(
-    kind: str, words: Sequence[str], lines: Sequence[Sequence[str]], terms: np.ndarray, boltzmann: float = 1.0
+    kind: str,
+    words: Sequence[str],
+    lines: Sequence[Sequence[str]],
+    terms: np.ndarray,
+    boltzmann: float = 1.0,
+    units: str = "lj",
 ) -> Found:
     """The potentials of all terms of a kind; none of the style `zero`.
 
     **Arguments:** `words`: the style. `lines`: of coefficients, the type first; `terms`: rows of a type and the atoms, from 0;
-    `boltzmann`: Boltzmann's constant.
+    `boltzmann`: Boltzmann's constant; `units`: the unit system of the commands, which files of tables must share.
     """
     name, *settings = words
     if name in ("zero", "none") or not len(terms):
@@ -92,6 +85,8 @@ def bonded_terms(
         return _hybrid(kind, settings, lines, terms, boltzmann)
     if name == "lepton" and kind in LEPTON:
         return _lepton(kind, settings, lines, terms)
+    if name in TABLES.get(kind, ()):
+        return table_terms(kind, words, lines, terms, units)
     style = style_of(kind, name, lines)
     if settings:
         raise ArgumentError(f"The {kind} style {name} must stand without settings, but is followed by {settings[0]}.")

@@ -40,6 +40,10 @@ class SNAP(AtomicPotential):
     **Made by:** `SNAP.from_table(read_snap("Ta06A.snapcoeff", "Ta06A.snapparam", ["Ta"]))`. Published potentials are mostly fitted
     beside a repulsion of nuclei, a pair style `zbl` to be added: `read_lammps` does both.
 
+    Forces are the derivative of this energy for any coefficients. With components by triples of elements (`chemflag`) those of
+    LAMMPS are its derivative only where coefficients of equal components are equal, such as those of the triples (a, b, c) and (c,
+    b, a) of $B_{j 0 j}$; with others, as random ones, energies agree and forces do not.
+
     **Reference:** Thompson, Swiler, Trott, Foiles and Tucker (2015), doi:10.1016/j.jcp.2014.12.018, eqs. 4 to 17; Wood and Thompson
     (2018), doi:10.1063/1.5017641, for quadratic ones; Cusentino, Wood and Thompson (2020), doi:10.1021/acs.jpca.0c02450, for
     components by triples of elements.
