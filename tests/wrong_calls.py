@@ -839,6 +839,7 @@ ROWS = {
     "a network from no table": (lambda: md.BehlerParrinello.from_table(None), "`NetworkTable` of `read_n2p2`"),
     "a spectral potential that is not there": (lambda: md.read_snap("nowhere", "nowhere", ["Ta"]), "nowhere"),
     "a spectral potential for an element as text": (lambda: md.read_snap("a", "b", "Ta"), "`elements` must be"),
+    "a spectral potential for an element twice": (lambda: md.read_snap("a", "b", ["Ta", "Ta"]), "more than once"),
     "a model of mliap that is not there": (lambda: md.read_mliap("nowhere", "nowhere", ["Ta"]), "nowhere"),
     "a spectral potential from no table": (lambda: md.SNAP.from_table(None), "`SnapTable` of `read_snap`"),
     "a pair potential on some species": (lambda: md.OnSpecies(md.LennardJones(), (0,)), "`AtomicPotential`"),
