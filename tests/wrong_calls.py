@@ -676,6 +676,16 @@ ROWS = {
         lambda: fluids.LatticeBoltzmann(fluids.Grid((8, 8), 1.0), step=0.01, viscosity=0.1, surface="smooth"),
         '`surface` must be "cells" or "cut"',
     ),
+    "a lattice whose body is a function of two": (
+        lambda: fluids.LatticeBoltzmann(fluids.Grid((8, 8), 1.0), step=0.01, viscosity=0.1, obstacle=lambda x, y: x),
+        "`obstacle` must be a function of (x), but it takes (x, y)",
+    ),
+    "a lattice whose body is cut, a class": (
+        lambda: fluids.LatticeBoltzmann(
+            fluids.Grid((8, 8), 1.0), step=0.01, viscosity=0.1, obstacle=fluids.Disk, surface="cut"
+        ),
+        "`obstacle` must be a function of (x)",
+    ),
     "a shape as a number": (
         lambda: fluids.MovingBody(
             fluids.LatticeBoltzmann(fluids.Grid((12, 12), 1.0), step=0.01, viscosity=0.1),
