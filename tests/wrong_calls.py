@@ -676,6 +676,16 @@ ROWS = {
         lambda: fluids.LatticeBoltzmann(fluids.Grid((8, 8), 1.0), step=0.01, viscosity=0.1, surface="smooth"),
         '`surface` must be "cells" or "cut"',
     ),
+    "a lattice whose body is a function of two": (
+        lambda: fluids.LatticeBoltzmann(fluids.Grid((8, 8), 1.0), step=0.01, viscosity=0.1, obstacle=lambda x, y: x),
+        "`obstacle` must be a function of (x), but it takes (x, y)",
+    ),
+    "a lattice whose body is cut, a class": (
+        lambda: fluids.LatticeBoltzmann(
+            fluids.Grid((8, 8), 1.0), step=0.01, viscosity=0.1, obstacle=fluids.Disk, surface="cut"
+        ),
+        "`obstacle` must be a function of (x)",
+    ),
     "a shape as a number": (
         lambda: fluids.MovingBody(
             fluids.LatticeBoltzmann(fluids.Grid((12, 12), 1.0), step=0.01, viscosity=0.1),
@@ -839,6 +849,7 @@ ROWS = {
     "a network from no table": (lambda: md.BehlerParrinello.from_table(None), "`NetworkTable` of `read_n2p2`"),
     "a spectral potential that is not there": (lambda: md.read_snap("nowhere", "nowhere", ["Ta"]), "nowhere"),
     "a spectral potential for an element as text": (lambda: md.read_snap("a", "b", "Ta"), "`elements` must be"),
+    "a spectral potential for an element twice": (lambda: md.read_snap("a", "b", ["Ta", "Ta"]), "more than once"),
     "a model of mliap that is not there": (lambda: md.read_mliap("nowhere", "nowhere", ["Ta"]), "nowhere"),
     "a spectral potential from no table": (lambda: md.SNAP.from_table(None), "`SnapTable` of `read_snap`"),
     "pairs from tables of one number": (lambda: md.TabulatedPairs(1.0, 1.0, 0.5, 2.0), "shape (tables, knots)"),

@@ -179,6 +179,64 @@ def test_single_precision():
     assert np.abs(np.asarray(found, float) - exact).max() < 1e-4 * np.abs(exact).max()
 
 
+@pytest.mark.parametrize("surface", ["cells", "cut"])
+@pytest.mark.parametrize("make", [lambda x: fluids.Disk([x, 8.0], 3.3), lambda x: fluids.Box([x, 8.0], [5.2, 3.4])])
+def test_a_body_goes_on_beyond_a_periodic_end(make, surface):
+    def of(x):
+        return fluids.LatticeBoltzmann(
+            fluids.Grid((24, 16), (24.0, 16.0), origin=(-3.0, 0.0)),
+            step=1.0,
+            viscosity=0.1,
+            boundaries=[PERIODIC, fluids.NoSlip()],
+            obstacle=make(x),
+            surface=surface,
+        )
+
+    middle = of(9.0)
+    for end in (-3.0, 21.0, 45.0):
+        found = of(end)
+        np.testing.assert_array_equal(found.solid, np.roll(middle.solid, -12, 0))
+        np.testing.assert_array_equal(found.links, np.roll(middle.links, -12, 0))
+        if surface == "cut":
+            np.testing.assert_allclose(found.cuts, np.roll(middle.cuts, -12, 1), rtol=1e-12)
+
+
+def test_a_body_that_is_known_is_checked_inside_of_a_trace():
+    body = fluids.Disk([0.0, 8.0], -1.0)
+    make = lambda: fluids.LatticeBoltzmann(FLUID.grid, step=1.0, viscosity=0.1, obstacle=body, surface="cut").cuts
+    with pytest.raises(simkit.ArgumentError, match="radius"):
+        jax.jit(make)()
+
+
+def test_a_cylinder_beyond_a_periodic_end_and_a_body_at_a_wall():
+    def solid(centre, *boundaries):
+        grid = fluids.Grid((12, 8, 4), (12.0, 8.0, 4.0))
+        return np.asarray(
+            fluids.LatticeBoltzmann(
+                grid, step=1.0, viscosity=0.1, boundaries=boundaries, obstacle=fluids.Disk(centre, 2.4)
+            ).solid
+        )
+
+    ends = (PERIODIC, fluids.NoSlip(), PERIODIC)
+    whole = solid([6.0, 4.0], *ends)
+    np.testing.assert_array_equal(solid([0.0, 4.0], *ends), np.roll(whole, 6, 0))
+    assert 2 * solid([6.0, 0.0], *ends).sum() == whole.sum()  # half of it is beyond the wall
+
+
+def test_the_place_of_a_body_at_a_periodic_end_has_derivatives():
+    """A share of a link that the end cuts changes with the place as it does in the middle."""
+
+    def shares(x):
+        grid = fluids.Grid((24, 16), (24.0, 16.0))
+        disk = fluids.Disk(jnp.stack([x, jnp.asarray(8.2)]), 3.3)
+        return fluids.LatticeBoltzmann(grid, step=1.0, viscosity=0.1, obstacle=disk, surface="cut").cuts
+
+    slope = jax.jit(jax.jacfwd(shares))
+    middle = slope(jnp.asarray(12.3))
+    assert np.abs(middle).max() > 0.1
+    np.testing.assert_allclose(slope(jnp.asarray(0.3)), np.roll(middle, 12, 1), rtol=1e-10, atol=1e-12)
+
+
 FLUID = fluids.LatticeBoltzmann(fluids.Grid((24, 16), (24.0, 16.0)), step=1.0, viscosity=0.1)
 MASK = np.zeros((24, 16), bool)
 MASK[8:12, 6:9] = True
@@ -188,7 +246,9 @@ MASK[8:12, 6:9] = True
     ("call", "said"),
     [
         (lambda: tunnel([10.0, 8.0], surface="smooth"), '"cells" or "cut"'),
-        (lambda: tunnel([100.0, 8.0]), "covers none"),
+        (lambda: tunnel([12.0, 100.0]), "covers none"),
+        (lambda: tunnel([12.0, 8.0], radius=-1.0), "`radius` of a Disk must be positive"),
+        (lambda: tunnel([12.0, 8.0], radius=np.nan), "`radius` of a Disk must be positive"),
         (lambda: tunnel([12.0, 8.0], radius=30.0), "covers all"),
         (
             lambda: fluids.LatticeBoltzmann(FLUID.grid, step=1.0, viscosity=0.1, obstacle=MASK, surface="cut"),
@@ -200,6 +260,7 @@ MASK[8:12, 6:9] = True
             ),
             "distances of the shape",
         ),
+        (lambda: fluids.LatticeBoltzmann(FLUID.grid, step=1.0, viscosity=0.1, surface="cut"), "there is no `obstacle`"),
         (lambda: fluids.MovingBody(FLUID, radius=4.0, surface="cut"), "need a `motion`"),
         (lambda: fluids.MovingBody(FLUID, radius=4.0, surface="sharp"), '"smooth" or "cut"'),
         (lambda: fluids.MovingBody(FLUID, radius=4.0, shape=3.0, motion=lambda t: t), "signed distance"),

@@ -264,8 +264,19 @@ REFUSED = {
     "a body outside": (lambda: tunnel(obstacle=fluids.Disk(jnp.array([9.0, 9.0]), 0.2)), "no cell is solid"),
     "a body of negative radius": (
         lambda: tunnel(obstacle=fluids.Disk(jnp.array([1.0, 0.5]), -0.2)),
-        "no cell is solid",
+        "`radius` of a Disk must be positive and finite, but is -0.2",
     ),
+    "a body of no number as radius": (lambda: tunnel(obstacle=fluids.Disk([1.0, 0.5], np.nan)), "but is nan"),
+    "a body at no place": (
+        lambda: tunnel(obstacle=fluids.Disk([np.nan, 0.5], 0.2)),
+        "`centre` of a Disk must be finite",
+    ),
+    "a box without height": (lambda: tunnel(obstacle=fluids.Box([1.0, 0.5], [0.2, 0.0])), "`lengths` of a Box must be"),
+    "distances that are no numbers": (
+        lambda: tunnel(obstacle=lambda x: jnp.where(x[0] > 1.0, jnp.nan, x[1] - 0.2)),
+        r"not a number at the centre of the cell \(11, 0\)",
+    ),
+    "a distance of another shape": (lambda: tunnel(obstacle=lambda x: -1.0), "must return distances of the shape"),
     "a viscosity that is no number": (lambda: tunnel(viscosity=np.nan), "`viscosity` must be finite"),
     "a traced body": (
         lambda: jax.jit(lambda r: tunnel(obstacle=fluids.Disk(jnp.array([0.7, 0.5]), r)).viscosity)(0.2),

@@ -101,6 +101,25 @@ WRONG = {
     "a cut file": (TA[:-20], SETTINGS, "ends before"),
     "a longer file": (TA + "0.1\n", SETTINGS, "must be the end"),
     "a word": (TA.replace("-0.15", "x"), SETTINGS, "as a number"),
+    "other units": (
+        TA.replace("metal", "real"),
+        SETTINGS,
+        "Line 1 of .*`a.snapcoeff` must name metal units.* real units",
+    ),
+    "settings in other units": (TA, "# UNITS: lj\n" + SETTINGS, "Line 1 of .*`a.snapparam` must name metal units"),
+    "a flag of two": (
+        TA,
+        SETTINGS.replace("bzeroflag 0", "bzeroflag 2"),
+        "Line 3 of .*`bzeroflag` as 0 or 1, but it is 2",
+    ),
+    "no radius": (TA.replace("Ta 0.5", "Ta 0"), SETTINGS, "Line 3 of .*`a.snapcoeff` .*radius of `Ta` as a positive"),
+    "a negative radius": (TA.replace("Ta 0.5", "Ta -0.5"), SETTINGS, "Line 3 of .*radius of `Ta` .*it is -0.5"),
+    "a negative cutoff": (
+        TA,
+        SETTINGS.replace("4.6", "-4.6"),
+        "Line 1 of .*`a.snapparam` must hold `rcutfac` as a positive",
+    ),
+    "a cutoff that begins at its end": (TA, SETTINGS + "rmin0 4.6\n", "Line 4 of .*`rmin0` below .*`rcutfac`.* 4.6"),
     "no inner switch": (TA, SETTINGS + "switchinnerflag 1\n", "must give `sinner`"),
 }
 
@@ -118,12 +137,28 @@ def test_refused_elements_and_tables(tmp_path):
         md.read_snap(*paths, ["W"])
     with pytest.raises(simkit.ArgumentError, match="list of names"):
         md.read_snap(*paths, "Ta")
+    with pytest.raises(simkit.ArgumentError, match="holds `Ta` more than once"):
+        md.read_snap(*paths, ["Ta", "Ta"])
     case = KNOWN["cases"]["triples"]
     paths = files(tmp_path, case["coefficients"], case["parameters"])
     with pytest.raises(simkit.ArgumentError, match="each element"):
         md.read_snap(*paths, ["Xa"])
     with pytest.raises(simkit.ArgumentError, match="SnapTable"):
         md.SNAP.from_table(3)
+
+
+def test_a_mark_of_byte_order_is_skipped(tmp_path):
+    plain = md.read_snap(*files(tmp_path, TA, SETTINGS), ["Ta"])
+    marked = md.read_snap(*files(tmp_path, "\ufeff" + TA.split("\n", 1)[1], "\ufeff" + SETTINGS), ["Ta"])
+    np.testing.assert_array_equal(marked.linear, plain.linear)
+    assert (marked.factor, marked.twice) == (plain.factor, plain.twice)
+
+
+def test_a_radius_of_mliap_that_is_not_positive(tmp_path):
+    (tmp_path / "model").write_text("1 6\n" + "0.1\n" * 6)
+    (tmp_path / "descriptor").write_text("rcutfac 4.6\ntwojmax 2\nelems Ta\nradelems -0.5\nwelems 1\n")
+    with pytest.raises(DataError, match=r"Line 4 of .*`descriptor` must hold the radius of `Ta`"):
+        md.read_mliap(tmp_path / "model", tmp_path / "descriptor", ["Ta"])
 
 
 def test_on_some_species_only():

@@ -1,17 +1,19 @@
 """Surfaces that cut the links between cells: where they do, and what comes back from them (interpolated bounce-back)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, UInt32
 
+from ..._doors import check_function, shown
 from ..._errors import ArgumentError
 from ...core import traced
-from ..grids._boundary import Boundaries, FixedPressure, Inflow
+from ..grids._boundary import Boundaries, FixedPressure, Inflow, Periodic
 from ..grids._grid import Grid
-from ..staggered._obstacle import Obstacle
+from ..staggered._obstacle import Obstacle, check_body, nearest
 from ._collision import Populations
 from ._lattice import Lattice
 from ._streaming import face, freely, walls
@@ -98,12 +100,9 @@ def signed_distance(grid: Grid, boundaries: Boundaries, obstacle: Any) -> Float[
             'Argument `obstacle` must be a signed distance with `surface="cut"`, such as `fluids.Disk([0.5, 0.5], 0.1)`, but it is '
             'no function: booleans do not say where a surface cuts links. Take `surface="cells"` for them.'
         )
-    distance = jnp.asarray(function(tuple(jnp.asarray(x) for x in grid.mesh())))
-    if distance.shape != grid.shape or not jnp.issubdtype(distance.dtype, jnp.floating):
-        raise ArgumentError(
-            f"Argument `obstacle` must return distances of the shape {grid.shape} of the grid, but returns {distance.dtype} of "
-            f"{distance.shape}."
-        )
+    distance = at_centres(grid, boundaries, function)
+    if not jnp.issubdtype(distance.dtype, jnp.floating):
+        raise ArgumentError(f"Argument `obstacle` must return distances, but returns {distance.dtype}.")
     if traced(distance):
         return distance
     with jax.ensure_compile_time_eval():
@@ -122,10 +121,41 @@ def signed_distance(grid: Grid, boundaries: Boundaries, obstacle: Any) -> Float[
     return distance
 
 
-def check_surface(surface: Any) -> None:
-    """Refuse another word than those for a surface.
+def at_centres(grid: Grid, boundaries: Boundaries, function: Callable[..., Any]) -> Array:
+    """The numbers of a signed distance at the centres of the cells, of a `Disk` or `Box` with its images at periodic axes.
+
+    **Raises:** an `ArgumentError` for a function of other arguments, results of another shape or that are no numbers, and a known
+    body without size or place.
+    """
+    check_function("obstacle", function, ("x",))
+    check_body(function)
+    periods = [
+        length if isinstance(pair[0], Periodic) else None for pair, length in zip(boundaries, grid.lengths, strict=True)
+    ]
+    given = function(nearest(function, [jnp.asarray(x) for x in grid.mesh()], periods))
+    if not isinstance(given, int | float | np.ndarray | np.generic | jax.Array) or np.shape(given) != grid.shape:
+        raise ArgumentError(
+            f"Argument `obstacle` must return distances of the shape {grid.shape} of the grid, but returns {shown(given)}. Write "
+            "`lambda x: ...` of the tuple x of coordinates at the centres, which have that shape."
+        )
+    distance = jnp.asarray(given)
+    if not traced(distance) and np.isnan(np.asarray(distance)).any():
+        place = tuple(int(i) for i in np.argwhere(np.isnan(np.asarray(distance)))[0])
+        raise ArgumentError(
+            f"Argument `obstacle` must return numbers, but is not a number at the centre of the cell {place}."
+        )
+    return distance
+
+
+def check_surface(surface: Any, obstacle: Any) -> None:
+    """Refuse another word than those for a surface, and a surface that cuts links where there is no body.
 
     **Raises:** an `ArgumentError`.
     """
+    if surface == "cut" and obstacle is None:
+        raise ArgumentError(
+            'Argument `surface` says "cut", but there is no `obstacle` whose surface it could be. Give one, such as '
+            "`obstacle=fluids.Disk([0.5, 0.5], 0.1)`, or leave `surface` out."
+        )
     if surface not in SURFACES:
         raise ArgumentError(f'Argument `surface` must be "cells" or "cut", but it is {surface!r}.')

@@ -65,7 +65,8 @@ class LatticeBoltzmann(DiscreteSystem, Reviewed, Noted):
         of the grid), `Inflow` and, at the same axis, `FixedPressure` (both hold at the first centres; Zou and He 1997).
     - `force`: a constant acceleration, shape (dimensions,) (Guo et al. 2002); None without.
     - `obstacle`: a body at rest: booleans of the grid's shape, true inside, or a signed distance such as `Disk`, negative inside.
-        It is made of whole cells.
+        It is made of whole cells. A `Disk` or `Box` goes on beyond periodic ends, in at the other; a function of your own is taken
+        at the centres as it is.
     - `surface`: "cells", or "cut" for a signed distance whose surface cuts links between cells where it is: interpolated
         bounce-back (Bouzidi, Firdaouss and Lallemand 2001), of order 2 at curved walls. The body may then be traced and its force
         has derivatives by its place and shape, as long as no centre changes sides. A little mass passes the surface.
@@ -138,7 +139,7 @@ class LatticeBoltzmann(DiscreteSystem, Reviewed, Noted):
         check_relaxation(self.viscosity, self.step, self.width)
         if speeds := given_speeds(self.boundaries, grid.dimensions):
             check_mach(speeds, self.step, self.width)
-        check_surface(surface)
+        check_surface(surface, obstacle)
         if surface == "cut" and obstacle is not None:
             self.solid, self.links, self.cuts = cut(
                 self.lattice, self.boundaries, signed_distance(grid, self.boundaries, obstacle)

@@ -17,6 +17,7 @@ from ...core import check_numbers, traced
 from ..grids._boundary import Boundaries, FixedPressure, Inflow, NoSlip
 from ..grids._grid import Grid
 from ..staggered._obstacle import Obstacle
+from ._cut import at_centres
 from ._openings import components
 from ._streaming import face, walls
 
@@ -87,7 +88,7 @@ def solid_cells(grid: Grid, boundaries: Boundaries, obstacle: Any) -> np.ndarray
             "Argument `obstacle` of `LatticeBoltzmann` must be known before a simulation is traced, for it is made of whole cells. "
             "`IncompressibleFlow` has derivatives by the shape of a body."
         )
-    solid = _mask(grid, obstacle)
+    solid = _mask(grid, boundaries, obstacle)
     if solid.all():
         raise ArgumentError(
             "Argument `obstacle` must leave cells to the fluid, but it fills the box. Is its sign right?"
@@ -100,17 +101,17 @@ def solid_cells(grid: Grid, boundaries: Boundaries, obstacle: Any) -> np.ndarray
             )
     if not solid.any():
         raise ArgumentError(
-            "Argument `obstacle` must cover the centre of a cell, but no cell is solid: it lies outside of the box, is smaller "
-            "than a cell, or its radius is not positive. Move it into the box, take narrower cells, or leave `obstacle` out."
+            "Argument `obstacle` must cover the centre of a cell, but no cell is solid: it lies outside of the box or is smaller "
+            "than a cell. Move it into the box, take narrower cells, or leave `obstacle` out."
         )
     return solid
 
 
-def _mask(grid: Grid, obstacle: Any) -> np.ndarray:
+def _mask(grid: Grid, boundaries: Boundaries, obstacle: Any) -> np.ndarray:
     distance = obstacle.distance if isinstance(obstacle, Obstacle) else obstacle
     if callable(distance):
         with jax.ensure_compile_time_eval():
-            return np.asarray(_called(distance, tuple(jnp.asarray(x) for x in grid.mesh())) < 0)
+            return np.asarray(_called(at_centres, grid, boundaries, distance) < 0)
     solid = np.asarray(distance)
     if solid.dtype != bool or solid.shape != grid.shape:
         raise ArgumentError(

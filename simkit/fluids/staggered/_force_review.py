@@ -13,7 +13,7 @@ from ..._types import State
 from ..grids._checks import check_vector
 from ..grids._grid import Grid
 from ..spectral._force import InputForce
-from ._obstacle import Obstacle
+from ._obstacle import Obstacle, check_body
 
 
 def check_flux(grid: Grid, flux: object) -> None:
@@ -45,6 +45,7 @@ def check_pushes(
             f"Argument `obstacle` must be an Obstacle, such as `Obstacle(Disk(centre, radius))`, but it is {obstacle!r}."
         )
     if obstacle is not None:
+        check_body(obstacle.distance)
         if obstacle.pivot is not None:
             check_vector(obstacle.pivot, grid.dimensions, "pivot")
         if obstacle.taps is not None and np.shape(obstacle.taps) != (2, grid.dimensions):

@@ -1,14 +1,15 @@
 """Solid bodies in a flow, by their signed distances."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from ..._errors import ArgumentError
-from ...core import POSITIVE, quantity
+from ...core import POSITIVE, quantity, traced
 
 
 class Obstacle(eqx.Module):
@@ -64,6 +65,35 @@ class Box(eqx.Module):
         outside = sum(jnp.maximum(b, 0) ** 2 for b in beyond)
         tiny = jnp.finfo(self.lengths.dtype).tiny
         return jnp.minimum(inside, 0) + jnp.where(outside > 0, jnp.sqrt(jnp.maximum(outside, tiny)), 0)
+
+
+def nearest(body: object, x: Sequence[Array], periods: Sequence[float | None]) -> tuple[Array, ...]:
+    """Coordinates as seen from the nearest image of a `Disk` or `Box` along axes with a period; those of other bodies as they are.
+
+    The distance from the nearest image is that from all images together.
+    """
+    if not isinstance(body, Disk | Box):
+        return tuple(x)
+    _check_coordinates(body.centre, tuple(x))
+    found = list(x)
+    for axis, (period, c) in enumerate(zip(periods, body.centre, strict=False)):
+        if period is not None:
+            found[axis] = x[axis] - period * jnp.round((x[axis] - c) / period)
+    return tuple(found)
+
+
+def check_body(body: object) -> None:
+    """Refuse a `Disk` or `Box` of no size, or at no place.
+
+    **Raises:** an `ArgumentError`.
+    """
+    if not isinstance(body, Disk | Box):
+        return
+    name, size = ("radius", body.radius) if isinstance(body, Disk) else ("lengths", body.lengths)
+    if not traced(size) and not np.all((np.asarray(size) > 0) & np.isfinite(np.asarray(size))):
+        raise ArgumentError(f"Argument `{name}` of a {type(body).__name__} must be positive and finite, but is {size}.")
+    if not traced(body.centre) and not np.isfinite(np.asarray(body.centre)).all():
+        raise ArgumentError(f"Argument `centre` of a {type(body).__name__} must be finite, but is {body.centre}.")
 
 
 def _check_coordinates(centre: Array, x: tuple[Array, ...]) -> None:

@@ -21,7 +21,7 @@ from ..potentials._vashishta import Vashishta
 from ..space._units import Units, convert
 from ._eam_files import EAMTables, read_finnis_sinclair, read_funcfl, read_setfl
 from ._lammps_words import numbers_in, types_in
-from ._snap_files import SnapTable, read_mliap, read_snap
+from ._snap_files import SnapTable, mliap_table, snap_table
 from ._three_body_files import (
     ThreeBodyTable,
     read_stillinger_weber,
@@ -128,10 +128,10 @@ def many_body_potential(
     if name == "eam":
         return _scaled_eam(mixed_tables([read_funcfl(path) for path in once]), units)
     if name == "snap":
-        return _snap(read_snap(lines[0][2], lines[0][3], once), units)
+        return _snap(snap_table(lines[0][2], lines[0][3], once), units)
     if name == "mliap":
         kind, model, descriptor = _files_of_mliap(words[1:])
-        return _snap(read_mliap(model, descriptor, once, quadratic=kind == "quadratic"), units)
+        return _snap(mliap_table(model, descriptor, once, quadratic=kind == "quadratic"), units)
     path = Path(lines[0][2])
     if name in ("eam/alloy", "eam/fs"):
         tables = (read_setfl if name == "eam/alloy" else read_finnis_sinclair)(path)

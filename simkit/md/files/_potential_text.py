@@ -121,4 +121,4 @@ def shown(text: str) -> str:
 
 def _read(path: Path) -> str:
     with reading(path, "potential file"):
-        return input_bytes(path, "potential file").decode("utf-8", errors="replace")
+        return input_bytes(path, "potential file").decode("utf-8-sig", errors="replace")  # skips a byte order mark

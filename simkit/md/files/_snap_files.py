@@ -9,7 +9,7 @@ from jaxtyping import Float
 
 from ..._errors import ArgumentError, DataError, close_matches
 from ..potentials._bispectrum import components
-from ..space._units import Units
+from ..space._units import METAL, Units
 from ._potential_text import PotentialText, shown
 
 NUMBERS: Mapping[str, float | None] = {
@@ -78,11 +78,17 @@ def read_snap(coefficients: str | Path, parameters: str | Path, elements: Sequen
 
     **Returns:** a `SnapTable`, for `SNAP.from_table`.
 
-    **Raises:** an `ArgumentError` for elements that the file has not; a `DataError` that names file and line: a setting that is not
-    known or lacks, coefficients that do not fit their number, a file that is cut short.
+    **Raises:** an `ArgumentError` for elements that the file has not, or one twice; a `DataError` that names file and line: units
+    other than metal ones, a setting that is not known or lacks, a radius that is not positive, coefficients that do not fit
+    their number, a file that is cut short.
 
     **Source:** https://docs.lammps.org/pair_snap.html
     """
+    return _metal(snap_table(coefficients, parameters, elements), coefficients, parameters)
+
+
+def snap_table(coefficients: str | Path, parameters: str | Path, elements: Sequence[str]) -> SnapTable:
+    """The table of `read_snap` from files of any unit system."""
     wanted = _wanted(elements)
     settings = Settings(parameters)
     text = PotentialText(coefficients)
@@ -90,6 +96,8 @@ def read_snap(coefficients: str | Path, parameters: str | Path, elements: Sequen
     radius, weight = np.array(
         [[text.finite(w, "a number of an element", line) for w in row[1:]] for line, row in rows]
     ).T
+    for (line, _), name, value in zip(rows, names, radius, strict=True):
+        _check_positive(text, f"the radius of `{name}`", value, line)
     return settings.table(text, wanted, names, radius, weight, numbers)
 
 
@@ -109,6 +117,13 @@ def read_mliap(
 
     **Source:** https://docs.lammps.org/pair_mliap.html
     """
+    return _metal(mliap_table(model, descriptor, elements, quadratic=quadratic), model, descriptor)
+
+
+def mliap_table(
+    model: str | Path, descriptor: str | Path, elements: Sequence[str], *, quadratic: bool = False
+) -> SnapTable:
+    """The table of `read_mliap` from files of any unit system."""
     wanted = _wanted(elements)
     settings = Settings(descriptor)
     settings.numbers["quadraticflag"] = float(quadratic)
@@ -121,6 +136,8 @@ def read_mliap(
             f"{len(numbers)} and {len(names)}."
         )
     radius, weight = (settings.listed(name, len(names)) for name in ("radelems", "welems"))
+    for name, value in zip(names, radius, strict=True):
+        _check_positive(settings.text, f"the radius of `{name}`", value, settings.lists["radelems"][0])
     return settings.table(text, wanted, names, radius, weight, numbers)
 
 
@@ -129,7 +146,31 @@ def _wanted(elements: Sequence[str]) -> tuple[str, ...]:
         raise ArgumentError(
             f'Argument `elements` must be a list of names, such as ["Ta"], but is {shown(str(elements))}.'
         )
+    twice = [name for name in elements if list(elements).count(name) > 1]
+    if twice:
+        raise ArgumentError(
+            f"Argument `elements` must hold each element once, but holds `{twice[0]}` more than once. Give all atoms of an element "
+            "the same species."
+        )
     return tuple(elements)
+
+
+def _metal(table: SnapTable, *paths: str | Path) -> SnapTable:
+    """The table, if no file of it names other than metal units."""
+    for path in paths:
+        text = PotentialText(path)
+        if text.units() != METAL:
+            raise text.error(
+                f"must name metal units, angstrom and electron volt, but names {text.units().name} units. Convert the coefficients "
+                "to electron volt and write `UNITS: metal`, or read it by `md.read_lammps` with the script of a run in its units.",
+                1,
+            )
+    return table
+
+
+def _check_positive(text: PotentialText, what: str, value: float, line: int) -> None:
+    if value <= 0:
+        raise text.error(f"must hold {what} as a positive number, but it is {value:g}.", line)
 
 
 def _blocks(text: PotentialText, head: int) -> tuple[list[str], list[tuple[int, list[str]]], np.ndarray]:
@@ -167,12 +208,15 @@ class Settings:
         self.text = PotentialText(path)
         self.numbers: dict[str, float] = {name: value for name, value in NUMBERS.items() if value is not None}
         self.lists: dict[str, tuple[int, list[str]]] = {}
+        self.found: dict[str, int] = {}
         for line, row in enumerate(self.text.lines, 1):
             name, *words = row.partition("#")[0].split() or [""]
             if name in LISTS:
                 self.lists[name] = line, words
             elif name in NUMBERS and len(words) == 1:
                 self.numbers[name] = self.text.finite(words[0], f"`{name}`", line)
+                self.found[name] = line
+                self._check(name, line)
             elif name in NUMBERS:
                 raise self.text.error(f"must hold `{name}` and one number.", line)
             elif name and name not in (*IGNORED, "nelems"):
@@ -189,6 +233,13 @@ class Settings:
             raise DataError(
                 f"The potential file `{self.text.name}` must give `twojmax` as a whole number up to {LARGEST}, but it is {twice:g}."
             )
+
+    def _check(self, name: str, line: int) -> None:
+        value = self.numbers[name]
+        if name.endswith("flag") and value not in (0, 1):
+            raise self.text.error(f"must hold `{name}` as 0 or 1, but it is {value:g}.", line)
+        if name == "rcutfac":
+            _check_positive(self.text, "`rcutfac`", value, line)
 
     def listed(self, name: str, count: int) -> np.ndarray:
         """A number for each element."""
@@ -222,6 +273,13 @@ class Settings:
                 f"elements (`chemflag`): {', '.join(names)}, but is {', '.join(wanted)}."
             )
         place = [list(names).index(name) for name in wanted]
+        cutoff = 2 * self.numbers["rcutfac"] * radius[place].min()
+        if self.numbers["rmin0"] >= cutoff:
+            raise self.text.error(
+                f"must hold an `rmin0` below each cutoff, `rcutfac` times the sum of two radii of `{text.name}`, but it is "
+                f"{self.numbers['rmin0']:g} and the least cutoff {cutoff:g}.",
+                self.found["rmin0"],
+            )
         twice, channels = int(self.numbers["twojmax"]), len(names) if chem else 1
         count = len(components(twice)) * channels**3
         expected = 1 + count + (count * (count + 1) // 2 if self.flag("quadraticflag") else 0)
