@@ -109,6 +109,12 @@ def test_every_page_is_in_the_book():
     assert sorted(entries) == sorted(pages - {"index"})
 
 
+def test_every_decision_is_in_the_index():
+    index = (ROOT / "docs/decisions/index.md").read_text()
+    left = [path.name for path in (ROOT / "docs/decisions").glob("0*.md") if f"]({path.name})" not in index]
+    assert not left
+
+
 def test_a_broken_link_is_seen():
     page = BOOK / "getting_started.md"
     assert trouble_with(page, "problems.md") is None
