@@ -244,5 +244,5 @@ def test_bodies_that_no_flow_sees_and_points_that_are_none():
         channel(body=Obstacle(disk, pivot=jnp.zeros(3)))
     with pytest.raises(simkit.ArgumentError, match=r"`taps` of an Obstacle must be two points, shape \(2, 2\)"):
         channel(body=Obstacle(disk, taps=jnp.zeros(2)))
-    with pytest.raises(simkit.ArgumentError, match="`radius` of a Disk must be positive and finite, but is -0.2"):
+    with pytest.raises(simkit.ArgumentError, match=r"`radius` of a Disk must be positive and finite, but is -0\.2"):
         channel(body=Obstacle(Disk(jnp.array([0.7, 0.7]), jnp.asarray(-0.2))))
