@@ -124,7 +124,7 @@ def work_of(run: Run, start: State, method: AbstractEnsembleFilter | FourDVar | 
 
 
 def _known_of(run: Run) -> Any:
-    """What each cycle of a filter reads, with a leading axis of times."""
+    """Inputs of each cycle of a filter, with a leading axis of times."""
     times, (values, errors) = run.observations.times, run.rows()
     before = jnp.concatenate([run.observations.start[None].astype(times.dtype), times[:-1]])
     keys = None if run.key is None else jax.random.split(run.key, times.size)
