@@ -123,7 +123,7 @@ def fields_of(density: Sequence[Array], self_weight: Any) -> list[Array]:
 
 
 Channels = Sequence[Sequence[Array]]
-"""For each channel of neighbours its functions on the sphere by j."""
+"""Functions on the sphere by j, of each channel of neighbours."""
 
 
 def weighted_sum(channels: Channels, coefficients: Array) -> Array:

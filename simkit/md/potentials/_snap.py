@@ -109,7 +109,7 @@ class SNAP(AtomicPotential):
         blocks = -(-len(own) // size)
 
         def cut(x: Array) -> Array:
-            """In blocks, the last of which ends in copies of the last atom."""
+            """Arrays of atoms in blocks, the last of which ends in copies of the last atom."""
             rows = jnp.minimum(jnp.arange(blocks * size, dtype=jnp.int32), len(own) - 1)
             return taken(x, rows).reshape(blocks, size, *x.shape[1:])
 
