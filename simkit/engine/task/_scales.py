@@ -163,7 +163,7 @@ def _slope(term: SystemTerm, task: Task, t: Array, y: State) -> Any:
         return jax.tree.map(lambda x, then: jnp.where(before, then.astype(x.dtype), x), y, history)
 
     def slope(time: Array) -> Any:
-        """That of the history at the first time too, where the state stays."""
+        """The slope of the history up to the first time, then that of a state that stays."""
         time = jnp.asarray(time, begin.dtype)
         history = jax.jvp(lambda s: system.history(s, task.y0), (jnp.minimum(time, begin),), (jnp.ones_like(begin),))[1]
         return jax.tree.map(lambda x, then: jnp.where(time <= begin, then.astype(x.dtype), 0), y, history)

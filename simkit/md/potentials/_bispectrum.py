@@ -176,7 +176,7 @@ def bispectrum(channels: Channels) -> Array:
 
 @functools.cache
 def _places(twice: int) -> dict[tuple[int, int], tuple[tuple[int, int], ...]]:
-    """For each pair (j1, j2) the j that belong to it, and the places of these components."""
+    """The j that belong to each pair (j1, j2), and the places of these components."""
     found: dict[tuple[int, int], tuple[tuple[int, int], ...]] = {}
     for k, (j1, j2, j) in enumerate(components(twice)):
         found[j1, j2] = (*found.get((j1, j2), ()), (j, k))

@@ -134,7 +134,7 @@ class SNAP(AtomicPotential):
         return energies
 
     def _normalised(self) -> Array:
-        """What components are multiplied by, shape (components,)."""
+        """Factors of the components, shape (components,)."""
         j = np.array([j for _, _, j in components(self.twice)] * self.channels**3)
         return jnp.asarray(1.0 / (j + 1) if "bnorm" in self.flags else np.ones(len(j)), self.linear.dtype)
 
