@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 from .._doors import check_kind
 from .._errors import ArgumentError
 from ..core import as_float_array, traced
-from ..linear import inverse_root
+from ..linear import symmetric_root
 from ._filters import AbstractEnsembleFilter
 from ._localisation import LEAST_TAPER, Localisation
 from ._observations import as_covariance
@@ -96,7 +96,7 @@ class Hybrid(eqx.Module):
         drawn = drawn if self.taper is None else drawn * self.taper.astype(drawn.dtype)
         share = self.share.astype(drawn.dtype)
         both = (1 - share) * known.astype(drawn.dtype) + share * drawn
-        return both @ inverse_root(both)
+        return symmetric_root(both)
 
 
 def _positive(localisation: Localisation) -> Array:

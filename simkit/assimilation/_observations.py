@@ -14,7 +14,7 @@ from .._doors import check_count, check_function, check_key, shown
 from .._errors import ArgumentError, check_known
 from .._types import Inputs, State, Time
 from ..core import System, as_float_array, at_time, traced
-from ..linear import inverse_root
+from ..linear import inverse_root, symmetric_root
 from ..problem import outputs_by_name
 
 
@@ -189,7 +189,7 @@ def members_around(
     white = jax.random.normal(key, (count, mean.size), mean.dtype)
     if covariance is not None:
         spread = as_covariance(covariance, mean.size).astype(mean.dtype)
-        apart = white @ (spread @ inverse_root(spread))
+        apart = white @ symmetric_root(spread)
     else:
         width = jnp.broadcast_to(ravel_pytree(jax.tree.map(as_float_array, deviation))[0], mean.shape)
         apart = white * width[None].astype(mean.dtype)

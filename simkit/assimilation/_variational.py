@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 from .._doors import check_count
 from .._errors import ArgumentError
 from ..core import traced
-from ..linear import inverse, inverse_root
+from ..linear import inverse, symmetric_root
 from ._observations import as_covariance, as_root
 
 
@@ -106,12 +106,11 @@ class FourDVar(eqx.Module):
 
     def roots(self, dtype: Any) -> tuple[Float[Array, "n k"], Float[Array, "n n"] | None]:
         """Roots of the covariances of the background and of the model's error, symmetric where the covariances were given."""
-        root = lambda known: known @ inverse_root(known)
-        error = None if self.model_error is None else root(self.model_error.astype(dtype))
+        error = None if self.model_error is None else symmetric_root(self.model_error.astype(dtype))
         if self.root is not None:
             return self.root.astype(dtype), error
         assert self.covariance is not None
-        return root(self.covariance.astype(dtype)), error
+        return symmetric_root(self.covariance.astype(dtype)), error
 
     def minimised(
         self, residuals: Any, size: int, dtype: Any

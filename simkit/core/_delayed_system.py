@@ -112,7 +112,7 @@ class DelayedSystem(System):
 
     def vector_field(self, t: Time, y: State, inputs: Inputs) -> State:
         """Return the slope of a solution that has been at `y` for ever."""
-        return self.delayed_field(t, y, inputs, Past(lambda time: y, lambda time: jax.tree.map(jnp.zeros_like, y)))
+        return self.delayed_field(t, y, inputs, Past(lambda time: y))
 
 
 def is_neutral(system: DelayedSystem, t: Time, y: State, inputs: Inputs) -> bool:

@@ -15,6 +15,7 @@ from ._decompositions import inverse_root as inverse_root
 from ._decompositions import log_determinant as log_determinant
 from ._decompositions import singular_values as singular_values
 from ._decompositions import solve as solve
+from ._decompositions import symmetric_root as symmetric_root
 from ._decompositions import triangle as triangle
 from ._dense import back_substitute as back_substitute
 from ._dense import factorise as factorise

@@ -79,6 +79,11 @@ def inverse_root(a: Float[Array, "n n"]) -> Float[Array, "n n"]:
     return _product(vectors / jnp.sqrt(values)[None], vectors.T)
 
 
+def symmetric_root(a: Float[Array, "n n"]) -> Float[Array, "n n"]:
+    r"""The symmetric $A^{1/2}$ of a symmetric positive matrix, with the derivatives of `inverse_root`."""
+    return a @ inverse_root(a)
+
+
 @inverse_root.defjvp
 def _inverse_root_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
     values, vectors = eigenvalues(*primals)

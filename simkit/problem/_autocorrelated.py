@@ -26,7 +26,7 @@ from ._dataset import Dataset
 from ._dense import check_dense
 from ._forward import ForwardModel
 from ._information import Information
-from ._likelihood import AbstractLikelihood, LogProb, information_of_single_data
+from ._likelihood import AbstractLikelihood, LogProb, information_of_single_data, sensitivities
 from ._noise import NOISES, AbstractNoise, Domain, LogTails, Normal, Values
 
 
@@ -121,8 +121,7 @@ class AutocorrelatedData(AbstractLikelihood):
     ) -> Float[Array, "parameters parameters"] | None:
         rows = sum(x.size * x.shape[1] for x in data.values.values())
         check_dense(theta.size, theta.dtype, "The Fisher information", 1 + rows / max(theta.size, 1))
-        both = lambda theta: (model.heads(theta, data)[0],) * 2
-        jacobian, heads = jax.jacfwd(both, has_aux=True)(theta)
+        jacobian, heads = sensitivities(theta, model, data)
         total = jnp.zeros((theta.size, theta.size), theta.dtype)
         for name, (location, noise) in heads.items():
             if isinstance(noise, Autocorrelated):

@@ -25,7 +25,7 @@ from ._dense import check_dense
 from ._experiment import check_domain
 from ._forward import ForwardModel, Heads
 from ._information import Information
-from ._likelihood import AbstractLikelihood, LogProb, information_of_single_data
+from ._likelihood import AbstractLikelihood, LogProb, information_of_single_data, sensitivities
 from ._noise import NOISES, AbstractNoise, AbstractNormalNoise, Domain, LogTails, Normal, Values
 from ._unknowns import size_of
 
@@ -169,8 +169,7 @@ class CorrelatedData(AbstractLikelihood):
         groups = _groups(model.base.noise, data)
         rows = sum(data.values[names[0]].size * len(names) ** 2 for names in groups)
         check_dense(theta.size, theta.dtype, "The Fisher information", 1 + rows / max(theta.size, 1))
-        both = lambda theta: (model.heads(theta, data)[0],) * 2
-        jacobian, heads = jax.jacfwd(both, has_aux=True)(theta)
+        jacobian, heads = sensitivities(theta, model, data)
         total = jnp.zeros((theta.size, theta.size), theta.dtype)
         joined = {name for names in groups for name in names}
         for name, (location, noise) in heads.items():

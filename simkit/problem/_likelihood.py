@@ -103,8 +103,7 @@ class IndependentData(AbstractLikelihood):
         data_count = sum(x.size for x in data.values.values())
         copies = 1 + 2 * data_count / max(theta.size, 1)  # with the Jacobian, plain and weighted
         check_dense(theta.size, theta.dtype, "The Fisher information", copies)
-        both = lambda theta: (model.heads(theta, data)[0],) * 2
-        jacobian, heads = jax.jacfwd(both, has_aux=True)(theta)
+        jacobian, heads = sensitivities(theta, model, data)
         total = jnp.zeros((theta.size, theta.size), theta.dtype)
         for rows, _ in scaled(jacobian, heads, data):
             for row in rows:
@@ -128,6 +127,12 @@ def misfit(heads: Heads, data: Dataset) -> Float[Array, ""]:
     for name, (location, noise) in heads.items():
         total = total - jnp.sum(data.log_density(name, location, noise))
     return total
+
+
+def sensitivities(theta: Float[Array, " parameters"], model: ForwardModel, data: Dataset) -> tuple[Heads, Heads]:
+    """The derivatives of all locations and noise models by theta, with an axis of parameters behind, and these themselves."""
+    both = lambda theta: (model.heads(theta, data)[0],) * 2
+    return jax.jacfwd(both, has_aux=True)(theta)
 
 
 def scaled(blocks: Mapping[str, PyTree], heads: Heads, data: Dataset) -> list[tuple[list[Array], list[Array]]]:

@@ -112,13 +112,21 @@ def signed_distance(grid: Grid, boundaries: Boundaries, obstacle: Any) -> Float[
                 f"Argument `obstacle` must cover the centres of some cells, but covers {'all' if bool(solid.all()) else 'none'}. "
                 "Is its sign right, negative inside, and is it larger than a cell?"
             )
-        for axis, side, end in walls(boundaries):
-            if isinstance(end, Inflow | FixedPressure) and bool(solid[face(axis, side)].any()):
-                raise ArgumentError(
-                    f"Argument `obstacle` must not touch an open end, but it does at the {'lower' if side > 0 else 'upper'} end of "
-                    f"axis {axis}. Move the body, or make the box longer there."
-                )
+        check_open_ends(boundaries, np.asarray(solid))
     return distance
+
+
+def check_open_ends(boundaries: Boundaries, solid: np.ndarray) -> None:
+    """Refuse a body at an end through which fluid goes.
+
+    **Raises:** an `ArgumentError`.
+    """
+    for axis, side, end in walls(boundaries):
+        if isinstance(end, Inflow | FixedPressure) and solid[face(axis, side)].any():
+            raise ArgumentError(
+                f"Argument `obstacle` must not touch an open end, but it does at the {'lower' if side > 0 else 'upper'} end of "
+                f"axis {axis}. Move the body, or make the box longer there."
+            )
 
 
 def at_centres(grid: Grid, boundaries: Boundaries, function: Callable[..., Any]) -> Array:

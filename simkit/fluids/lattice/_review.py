@@ -17,9 +17,9 @@ from ...core import check_numbers, traced
 from ..grids._boundary import Boundaries, FixedPressure, Inflow, NoSlip
 from ..grids._grid import Grid
 from ..staggered._obstacle import Obstacle
-from ._cut import at_centres
+from ._cut import at_centres, check_open_ends
 from ._openings import components
-from ._streaming import face, walls
+from ._streaming import walls
 
 LARGEST_MACH = 0.3
 """Above this Mach number the square of it, the size of what compressibility changes, is no longer small beside 1."""
@@ -93,12 +93,7 @@ def solid_cells(grid: Grid, boundaries: Boundaries, obstacle: Any) -> np.ndarray
         raise ArgumentError(
             "Argument `obstacle` must leave cells to the fluid, but it fills the box. Is its sign right?"
         )
-    for axis, side, end in walls(boundaries):
-        if isinstance(end, Inflow | FixedPressure) and solid[face(axis, side)].any():
-            raise ArgumentError(
-                f"Argument `obstacle` must not touch an open end, but it does at the {'lower' if side > 0 else 'upper'} end of "
-                f"axis {axis}. Move the body, or make the box longer there."
-            )
+    check_open_ends(boundaries, solid)
     if not solid.any():
         raise ArgumentError(
             "Argument `obstacle` must cover the centre of a cell, but no cell is solid: it lies outside of the box or is smaller "

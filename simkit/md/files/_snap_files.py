@@ -84,11 +84,13 @@ def read_snap(coefficients: str | Path, parameters: str | Path, elements: Sequen
 
     **Source:** https://docs.lammps.org/pair_snap.html
     """
-    return _metal(snap_table(coefficients, parameters, elements), coefficients, parameters)
+    return snap_table(coefficients, parameters, elements, metal=True)
 
 
-def snap_table(coefficients: str | Path, parameters: str | Path, elements: Sequence[str]) -> SnapTable:
-    """The table of `read_snap` from files of any unit system."""
+def snap_table(
+    coefficients: str | Path, parameters: str | Path, elements: Sequence[str], *, metal: bool = False
+) -> SnapTable:
+    """The table of `read_snap` from files of any unit system, or of metal units alone."""
     wanted = _wanted(elements)
     settings = Settings(parameters)
     text = PotentialText(coefficients)
@@ -98,7 +100,7 @@ def snap_table(coefficients: str | Path, parameters: str | Path, elements: Seque
     ).T
     for (line, _), name, value in zip(rows, names, radius, strict=True):
         _check_positive(text, f"the radius of `{name}`", value, line)
-    return settings.table(text, wanted, names, radius, weight, numbers)
+    return settings.table(text, wanted, names, radius, weight, numbers, metal)
 
 
 def read_mliap(
@@ -117,13 +119,13 @@ def read_mliap(
 
     **Source:** https://docs.lammps.org/pair_mliap.html
     """
-    return _metal(mliap_table(model, descriptor, elements, quadratic=quadratic), model, descriptor)
+    return mliap_table(model, descriptor, elements, quadratic=quadratic, metal=True)
 
 
 def mliap_table(
-    model: str | Path, descriptor: str | Path, elements: Sequence[str], *, quadratic: bool = False
+    model: str | Path, descriptor: str | Path, elements: Sequence[str], *, quadratic: bool = False, metal: bool = False
 ) -> SnapTable:
-    """The table of `read_mliap` from files of any unit system."""
+    """The table of `read_mliap` from files of any unit system, or of metal units alone."""
     wanted = _wanted(elements)
     settings = Settings(descriptor)
     settings.numbers["quadraticflag"] = float(quadratic)
@@ -138,7 +140,7 @@ def mliap_table(
     radius, weight = (settings.listed(name, len(names)) for name in ("radelems", "welems"))
     for name, value in zip(names, radius, strict=True):
         _check_positive(settings.text, f"the radius of `{name}`", value, settings.lists["radelems"][0])
-    return settings.table(text, wanted, names, radius, weight, numbers)
+    return settings.table(text, wanted, names, radius, weight, numbers, metal)
 
 
 def _wanted(elements: Sequence[str]) -> tuple[str, ...]:
@@ -155,17 +157,15 @@ def _wanted(elements: Sequence[str]) -> tuple[str, ...]:
     return tuple(elements)
 
 
-def _metal(table: SnapTable, *paths: str | Path) -> SnapTable:
-    """The table, if no file of it names other than metal units."""
-    for path in paths:
-        text = PotentialText(path)
+def _check_metal(*texts: PotentialText) -> None:
+    """Refuse a file that names other than metal units."""
+    for text in texts:
         if text.units() != METAL:
             raise text.error(
                 f"must name metal units, angstrom and electron volt, but names {text.units().name} units. Convert the coefficients "
                 "to electron volt and write `UNITS: metal`, or read it by `md.read_lammps` with the script of a run in its units.",
                 1,
             )
-    return table
 
 
 def _check_positive(text: PotentialText, what: str, value: float, line: int) -> None:
@@ -259,6 +259,7 @@ class Settings:
         radius: np.ndarray,
         weight: np.ndarray,
         numbers: np.ndarray,
+        metal: bool,
     ) -> SnapTable:
         """The table of the elements that are wanted."""
         for name in wanted:
@@ -303,6 +304,8 @@ class Settings:
         inner = None
         if self.flag("switchinnerflag"):
             inner = np.stack([self.listed(name, len(wanted)) for name in ("sinner", "dinner")])
+        if metal:
+            _check_metal(text, self.text)
         flags = {name: self.flag(f"{name}flag") for name in ("switch", "bzero", "chem", "bnorm", "wselfall")}
         return SnapTable(
             wanted, radius[place], weight[place], numbers[place, 0], linear[place], quadratic, twice,
