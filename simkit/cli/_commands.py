@@ -48,7 +48,7 @@ def reproduce(options: argparse.Namespace) -> int:
     say = say_of(options)
     say(f"{study.title}, made {made.date} with seed {made.seed}")
     parts = {
-        "fit": results.fit,
+        "fit": results.fit if results.field_fit is None else results.field_fit,
         "sample": results.posterior,
         "predict": results.prediction,
         "profile": results.profiles,

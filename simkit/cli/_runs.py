@@ -54,7 +54,8 @@ def run(options: argparse.Namespace) -> int:
     if found.cut:
         return _cut(options, f"{found.cut}\n{left('')}")
     _keep_sources(study, folder)
-    lines = ["", parameter_table(found.fit, found.posterior), "", *warning_lines(found)]
+    told = parameter_table(found.fit, found.posterior) if found.field_fit is None else repr(found.field_fit)
+    lines = ["", told, "", *warning_lines(found)]
     content = {
         "parameters": parameter_rows(found.fit, found.posterior),
         "warnings": [line.removeprefix("Warning: ") for line in warning_lines(found)],

@@ -7,6 +7,7 @@ from ._design import plan as plan
 from ._ensemble_fit import EnsembleFit as EnsembleFit  # internal
 from ._ensemble_inversion import EnsembleKalmanInversion as EnsembleKalmanInversion
 from ._field_lbfgs import FieldLBFGS as FieldLBFGS
+from ._field_method import AbstractFieldMethod as AbstractFieldMethod  # internal
 from ._field_result import FieldFit as FieldFit  # internal
 from ._fit import fit as fit
 from ._fit_result import FitResult as FitResult
@@ -34,8 +35,8 @@ from ._prediction_profile import PredictionProfile as PredictionProfile  # inter
 from ._prediction_profile import profile_prediction as profile_prediction
 from ._prior_model import prior_model as prior_model  # internal
 from ._prior_model import root_of_prior as root_of_prior  # internal
-from ._profile import Profiles as Profiles  # internal
 from ._profile import profile as profile
+from ._profiles import Profiles as Profiles  # internal
 from ._residuals import Finding as Finding  # internal
 from ._residuals import Series as Series  # internal
 from ._residuals import cross_findings as cross_findings  # internal

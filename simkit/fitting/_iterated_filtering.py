@@ -16,7 +16,7 @@ from ..problem import Problem, with_fresh_key
 from ._method import CONVERGED, FAILED, LIMIT, End
 from ._noisy_peak import noisy_peak
 from ._optax import unbounded
-from ._prior_model import prior_model
+from ._prior_model import prior_model, prior_slope_and_root
 from ._quadratic import LocalModel
 from ._swarm import AbstractSwarm, Settled
 
@@ -123,14 +123,22 @@ class IteratedFiltering(AbstractSwarm):
         particles, dead = jax.lax.fori_loop(0, self.iterations, once, begin)
         middle, root = _around(problem, particles, back, width * cooling ** self.iterations.astype(z.dtype))
 
-        def value(z: Array, key: PRNGKeyArray) -> Array:
-            found = with_fresh_key(problem, key).log_likelihood(problem.natural(z))[0]
-            return jnp.where(jnp.isfinite(found), found, -jnp.inf)
-
-        peak = noisy_peak(problem, value, middle, root, for_peak)
-        estimates = jax.lax.map(lambda key: value(peak.z, key), jax.random.split(for_value, self.repeats))
-        mean, error = log_mean(estimates)
+        prior = lambda z: prior_slope_and_root(problem, z)
+        value = lambda z, key: estimate(problem, z, key)
+        peak = noisy_peak(value, prior, problem.coordinate_bounds(), middle, root, for_peak)
+        mean, error = mean_estimate(problem, peak.z, for_value, self.repeats)
         return Settled(_end(problem, peak.z, mean, peak.rows, peak.found, self.iterations, dead), error)
+
+
+def estimate(problem: Problem, z: Float[Array, " parameters"], key: PRNGKeyArray) -> Float[Array, ""]:
+    """An estimate of the log likelihood with these random numbers, -inf where there is none."""
+    found = with_fresh_key(problem, key).log_likelihood(problem.natural(z))[0]
+    return jnp.where(jnp.isfinite(found), found, -jnp.inf)
+
+
+def mean_estimate(problem: Problem, z: Array, key: PRNGKeyArray, repeats: int) -> tuple[Array, Array]:
+    """The log likelihood by several filters, and the standard error of that."""
+    return log_mean(jax.lax.map(lambda key: estimate(problem, z, key), jax.random.split(key, repeats)))
 
 
 def log_mean(estimates: Float[Array, " repeats"]) -> tuple[Array, Array]:

@@ -9,9 +9,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from ..linear import eigenvalues, inverse, solve
-from ..problem import Problem
 from ._inside import margin
-from ._prior_model import prior_model, root_of_prior
 
 ROUNDS = 3
 """Number of designs, each around the maximum of the one before and as wide as the uncertainty that it found."""
@@ -47,8 +45,9 @@ def coefficients(size: int) -> int:
 
 
 def noisy_peak(
-    problem: Problem,
     value: Callable[[Array, PRNGKeyArray], Array],
+    prior: Callable[[Array], tuple[Array, Array]],
+    bounds: Float[Array, "parameters 2"],
     z: Float[Array, " parameters"],
     root: Float[Array, "parameters parameters"],
     key: PRNGKeyArray,
@@ -59,11 +58,10 @@ def noisy_peak(
     the quadratic; estimates that are not finite, or far below the others, do not. For quadratics through noisy log likelihoods see
     Ionides et al. (2017), doi:10.1098/rsif.2017.0126.
 
-    **Arguments:** `value`: a place and a key -> an estimate of the log likelihood; `z`, `root`: the middle of the first design, and
-    a root of its covariance.
+    **Arguments:** `value`: a place and a key -> an estimate of the log likelihood; `prior`: a place -> the gradient of the negative
+    log prior and a root of its second derivative; `z`, `root`: the middle of the first design, and a root of its covariance.
     """
-    size, bounds = z.size, problem.coordinate_bounds()
-    gap = margin(bounds)
+    size, gap = z.size, margin(bounds)
     lower, upper = bounds[:, 0] + gap[:, 0], bounds[:, 1] - gap[:, 1]
     count = PLACES * coefficients(size)
 
@@ -83,9 +81,9 @@ def noisy_peak(
         estimates = jax.lax.dynamic_update_slice_in_dim(estimates, told, done * count, 0)
         back = inverse(root)
         slope, information, many = _quadratic((places - z[None]) @ back.T, estimates)
-        _, prior_slope, curvature = prior_model(problem, z)
-        prior = root_of_prior(curvature) @ root
-        values, vectors = eigenvalues(information + prior.T @ prior)
+        prior_slope, prior_root = prior(z)
+        known = prior_root @ root
+        values, vectors = eigenvalues(information + known.T @ known)
         bounded = jnp.maximum(values, FLAT)
         step = vectors @ ((vectors.T @ (slope - root.T @ prior_slope)) / bounded)
         length = jnp.sqrt(step @ (vectors @ (bounded * (vectors.T @ step))))

@@ -27,6 +27,12 @@ def prior_model(problem: Problem, z: Array) -> tuple[Array, Array, Array]:
     return penalty(z), slope, jnp.maximum(curvature, 0)
 
 
+def prior_slope_and_root(problem: Problem, z: Array) -> tuple[Array, Array]:
+    """The gradient of the negative log prior, and a root of its second derivative."""
+    _, slope, curvature = prior_model(problem, z)
+    return slope, root_of_prior(curvature)
+
+
 def _joint_root(problem: Problem, z: Array) -> Array:
     """A root of the second derivative: normal scores of a copula, whitened, are residuals; the rest is diagonal."""
     unknowns, ones = problem.unknowns, jnp.ones_like(z)

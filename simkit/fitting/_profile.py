@@ -3,20 +3,16 @@
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import NormalDist
 from typing import Any
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
-from jaxtyping import Array, Float
 
 from .._budget import Within, budgeted, has_room
 from .._doors import check_progress
 from .._errors import ArgumentError, check_known
 from .._progress import Progress, Say
-from ..core import full_products, name_width
+from ..core import full_products
 from ..filters import ParticleFilter
 from ..problem import Problem, check_problem
 from ._dependent_model import has_curvature
@@ -24,11 +20,13 @@ from ._fit_result import FitResult
 from ._gauss_newton import GaussNewton
 from ._given_fit import check_fit
 from ._identifiability import NEGLIGIBLE
-from ._inside import margin
 from ._method import AbstractMethod
+from ._noisy_profile import check_profiled, noisy_profiles
 from ._optax import LBFGS
+from ._profiles import Profiles, profiles_of, threshold
 from ._runs import run
 from ._stored import kept_work
+from ._walk_outwards import first_reach, limit_of, size_of
 
 ROUNDS = 4
 """Number of times that a profile that has not crossed the level is extended, each time twice as far."""
@@ -39,71 +37,6 @@ first try may have gone to another optimum."""
 
 MENDINGS = 30
 """Most repairs in a round, since each repaired value may repair the next."""
-
-BETTER = 1e-3
-"""A profile that falls by more than this below the fit has found a better optimum, and says so."""
-
-
-class Profiles(eqx.Module):
-    """Profile likelihoods (of the posterior density, where there are priors).
-
-    - `values`: shape `(names, points)`, natural units, increasing; NaN behind the last.
-    - `differences`: shape `(names, points)`, how much the re-optimised objective lies above the best; infinite where no
-        simulation ended.
-    - `intervals`: shape `(names, 2)`: where the difference crosses half the chi-squared quantile of `level`. An end that
-        is not reached is infinite (0 where the parameter moves by its logarithm), or the bound.
-    - `level`, and `threshold`, the difference that belongs to it.
-    - `is_open`: shape `(names, 2)`, whether an end was not reached: the data do not limit the parameter on that side.
-    - `cut`: True where `within` was up before all values were optimised: open ends may then be those that were not walked to.
-    """
-
-    values: Float[Array, "names points"]
-    differences: Float[Array, "names points"]
-    intervals: Float[Array, "names 2"]
-    is_open: Array
-    level: float = eqx.field(static=True)
-    names: tuple[str, ...] = eqx.field(static=True)
-    units: tuple[str, ...] = eqx.field(static=True)
-    cut: bool = eqx.field(static=True, default=False)
-
-    @property
-    def threshold(self) -> float:
-        """Half the quantile of the chi-squared distribution with one degree of freedom."""
-        return threshold(self.level)
-
-    def interval(self, name: str) -> tuple[float, float]:
-        """The interval of one parameter."""
-        check_known(name, self.names, "profile")
-        lower, upper = np.asarray(self.intervals)[self.names.index(name)]
-        return float(lower), float(upper)
-
-    def __repr__(self) -> str:
-        if isinstance(self.values, Tracer):
-            return f"Profiles(traced, {self.names})"
-        lines, width = [f"Profiles: intervals at {self.level:.0%}"], name_width(self.names)
-        for name, unit, ends, ajar in zip(
-            self.names, self.units, np.asarray(self.intervals), np.asarray(self.is_open), strict=True
-        ):
-            sides = " and ".join(word for word, side in zip(("below", "above"), ajar, strict=True) if side)
-            why = "the time was up" if self.cut else "the data do not limit it there"
-            note = f"  open {sides}: {why}" if sides else ""
-            lines.append(
-                f"  {name:<{width}} {ends[0]:.6g} to {ends[1]:.6g} {'' if unit == '1' else unit}".rstrip() + note
-            )
-        lowest = np.nanmin(np.asarray(self.differences))
-        if lowest < -BETTER:
-            lines.append(f"  warning: the objective fell {-lowest:.3g} below the fit. Fit again with more starts.")
-        if self.cut:
-            lines.append(
-                "  warning: the time of `within` was up before all values were optimised: ends may be rough or not reached. With a "
-                "`store` the same call goes on."
-            )
-        return "\n".join(lines)
-
-
-def threshold(level: float) -> float:
-    """Return the largest difference of the objective from its minimum inside an interval of this level (Wilks' theorem)."""
-    return 0.5 * NormalDist().inv_cdf(0.5 + level / 2) ** 2
 
 
 @full_products
@@ -130,10 +63,15 @@ def profile(
     - `names`: which parameters; by default all.
     - `points`: values a side in the first round.
     - `level`: of the intervals.
-    - `method`: `GaussNewton()` by default, `LBFGS()` for a likelihood without residuals.
+    - `method`: `GaussNewton()` by default, `LBFGS()` for a likelihood without residuals. None for a `ParticleFilter`.
     - `store`: a folder that keeps each batch of values once it is optimised, so that the same call goes on after a crash.
     - `within`: as in `fit`: no more batches begin than end in that time; `cut` of the result says so.
     - `progress`: as in `fit`.
+
+    Of a likelihood that a `ParticleFilter` estimates, each value is that of a quadratic's maximum, with its noise. A smooth curve
+    is laid through them by local regression, and `cutoffs` of the result is larger than `threshold` by what the noise moves its
+    minimum, so that intervals hold the truth as often as they say (Ionides et al. 2017, doi:10.1098/rsif.2017.0126). Random numbers
+    are those of the filter's `key`. With p unknowns a value takes 9 p (p + 1) + 10 filters, 10 where there is no other.
 
     **Returns:** `Profiles`. **Reference:** Raue et al. (2009), Bioinformatics 25:1923, doi:10.1093/bioinformatics/btp358.
 
@@ -142,11 +80,6 @@ def profile(
     check_problem(problem)
     check_fit(fit, problem)
     check_progress(progress)
-    if isinstance(problem.likelihood, ParticleFilter):
-        raise ArgumentError(
-            "A profile descends along a likelihood without jumps, but that of `ParticleFilter` is estimated with an error: take "
-            "`interval` of the fit, which `IteratedFiltering` finds by a quadratic, or `simkit.sample` with `ParticleMetropolis()`."
-        )
     names = problem.names if names is None else (names,) if isinstance(names, str) else tuple(names)
     for name in names:
         check_known(name, problem.names, "free parameter")
@@ -154,6 +87,8 @@ def profile(
         raise ArgumentError(f"Argument `level` must lie between 0 and 1, but it is {level}.")
     if points < 2:
         raise ArgumentError(f"Argument `points` must be at least 2, but it is {points}.")
+    if isinstance(problem.likelihood, ParticleFilter):
+        return _by_particles(problem, fit, names, points, level, method, store, within, progress)
     sides = [_Side(problem, fit, problem.names.index(name), sign, level) for name in names for sign in (-1, 1)]
     if method is None:
         method = GaussNewton() if has_curvature(problem) else LBFGS()
@@ -173,22 +108,35 @@ def profile(
         work.evaluate([pair for side in sides for pair in side.inside_bracket()])
         work.mend(sides)
     rows = [_join(*pair) for pair in zip(sides[::2], sides[1::2], strict=True)]
-    length = max(len(values) for values, _ in rows)
-    pad = lambda x: np.pad(x, (0, length - len(x)), constant_values=np.nan)
-    dtype = problem.times.dtype
     ends = np.array([side.end() for side in sides]).reshape(-1, 2)
-    log = np.array([problem.log[problem.names.index(name)] for name in names])[:, None]
-    values = np.stack([pad(values) for values, _ in rows])
-    return Profiles(
-        jnp.asarray(np.where(log, np.exp(np.where(log, values, 0)), values), dtype),
-        jnp.asarray(np.stack([pad(differences) for _, differences in rows]), dtype),
-        jnp.asarray(np.where(log, np.exp(np.where(log, ends, 0)), ends), dtype),
-        jnp.asarray(np.array([side.crossing() is None for side in sides]).reshape(-1, 2)),
-        level,
-        tuple(names),
-        tuple(problem.unit(name) for name in names),
-        work.cut,
-    )
+    ajar = np.array([side.crossing() is None for side in sides]).reshape(-1, 2)
+    return profiles_of(problem, names, level, rows, ends, ajar, work.cut)
+
+
+def _by_particles(
+    problem: Problem,
+    fit: FitResult,
+    names: tuple[str, ...],
+    points: int,
+    level: float,
+    method: AbstractMethod | None,
+    store: str | Path | None,
+    within: Within,
+    progress: Say,
+) -> Profiles:
+    if method is not None:
+        raise ArgumentError(
+            f"A method that descends, `{type(method).__name__}`, cannot profile a likelihood that particles estimate: leave "
+            "`method` out, and a quadratic through estimates finds the maximum at each value."
+        )
+    check_profiled(points)
+    asked = {"fit": fit, "names": names, "points": points, "level": level}
+    with (
+        Progress(None, 0, progress, verb="profile") as counter,
+        kept_work(store, "profile", problem, asked) as held,
+        budgeted(within),
+    ):
+        return noisy_profiles(problem, fit, names, points, level, held, counter)
 
 
 class _Side:
@@ -197,22 +145,16 @@ class _Side:
     def __init__(self, problem: Problem, fit: FitResult, index: int, sign: int, level: float):
         self.index, self.sign, self.threshold = index, sign, threshold(level)
         self.centre = float(fit.z[index])
-        bound = float(problem.coordinate_bounds()[index, (sign + 1) // 2])
-        box = problem.coordinate_bounds()[index : index + 1]
-        # A few margins: the fit keeps one from its bounds, and a simulation on the bound itself may be singular.
-        gap = min(10 * float(margin(box)[0, (sign + 1) // 2]), 0.01 * float(box[0, 1] - box[0, 0]))
-        self.limit = bound - sign * gap if math.isfinite(bound) else bound
-        variance = float(fit.covariance[index, index])
-        error = float(fit.standard_error[index])
-        wide = 1.0 if fit.log[index] else abs(self.centre) or 1.0
-        size = math.sqrt(variance) if math.isfinite(error) and variance > 0 else wide
-        self.reach = 1.3 * math.sqrt(2 * self.threshold) * size
+        self.limit, self.reach = limit_of(problem, index, sign), first_reach(fit, index, level)
         self.values, self.differences, self.ends = [self.centre], [0.0], [np.asarray(fit.z)]
         self.tried: set[tuple[float, float, float]] = set()
         covariance = np.asarray(fit.covariance)
         column, own = covariance[:, index], covariance[index, index]
         self.slope = column / own if own > 0 else 0 * column
-        self.full = abs(self.limit - self.centre) <= NEGLIGIBLE * size or self.sign * (self.limit - self.centre) <= 0
+        self.full = (
+            abs(self.limit - self.centre) <= NEGLIGIBLE * size_of(fit, index)
+            or self.sign * (self.limit - self.centre) <= 0
+        )
 
     @property
     def done(self) -> bool:

@@ -43,6 +43,9 @@ PROFILE_DIMENSIONS: dict[str, tuple[str, ...]] = {
     "differences": ("parameter", "point"),
     "intervals": ("parameter", "side"),
     "is_open": ("parameter", "side"),
+    "smooth": ("parameter", "point"),
+    "cutoffs": ("parameter",),
+    "errors": ("parameter",),
 }
 STATISTICS = {"lp": "log_density", "diverging": "diverging", "n_steps": "steps", "acceptance_rate": "accept"}
 """Name in the group `sample_stats`, as ArviZ has it -> field of a Posterior."""

@@ -67,6 +67,10 @@ def pictures(
         add("waterfall", caption, lambda: viz.plot_waterfall(fit))
         caption = "Where every start ended, between the bounds of each parameter: rows where blue lines fan out are not determined."
         add("parameters", caption, lambda: viz.plot_parameters(fit))
+    field_fit = results.field_fit
+    if field_fit is not None and any(block.shape for block in field_fit.unknowns.blocks):
+        caption = "The estimates of unknown fields, and their standard errors."
+        add("unknown_fields", caption, lambda: viz.plot_field_fit(field_fit), dots=True)
     if results.profiles is not None:
         profiles = results.profiles
         caption = "How much worse the data are described with one parameter held; where a curve stays flat, it is not determined."

@@ -10,6 +10,7 @@ from ..io import Results
 from ..problem import AbstractLikelihood, describe_step, unknown_rows
 from ..study import Study
 from ._equation import describe_model
+from ._fields import field_method
 from ._result_cells import filled
 from ._simulated import run_method
 from ._tables import as_table
@@ -17,7 +18,7 @@ from ._tables import as_table
 
 def methods_section(study: Study, results: Results) -> str:
     """Sentences on the solver, the fit and the sampling, the priors as a table, and the noise models with their equations."""
-    if results.fit is None and results.posterior is None:
+    if results.fit is None and results.posterior is None and results.field_fit is None:
         text = run_method(results, study)
         return f"<p>{html.escape(text)}</p>" if text else ""
     try:
@@ -27,6 +28,8 @@ def methods_section(study: Study, results: Results) -> str:
     sentences = [_followed(problem.likelihood, problem.method)]
     if results.fit is not None:
         sentences.append(_fitted(study, len(results.fit.objective)))
+    if results.field_fit is not None:
+        sentences.append(field_method(results.field_fit))
     if results.posterior is not None:
         sentences.append(_sampled(study, results.posterior))
     table = as_table(*filled(("unknown", "size", "prior", "bounds", "moves"), unknown_rows(problem.unknowns)))

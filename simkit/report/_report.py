@@ -20,6 +20,7 @@ from ..stores import write_text
 from ..study import Study
 from ..sweeps import Sweep
 from ._equation import describe_model, inline
+from ._fields import HEADS, field_cells, field_sentence
 from ._figures import Picture, pictures, study_of
 from ._live import POLICY, live_part, scripts
 from ._methods import methods_section
@@ -129,7 +130,7 @@ def _page(results: Results, study: Study | None, checked: Check | None, reason: 
     for heading, names in (
         ("Data and model", ("fit", "trajectory")),
         ("Population", ("individuals", "predictive_check", "npde")),
-        ("Fields", ("fields",)),
+        ("Fields", ("unknown_fields", "fields")),
         ("Over time", ("outputs",)),
         ("Structure and motion", ("radial_distribution", "displacement")),
         ("Posterior distribution", ("corner", "trace", "ranks")),
@@ -198,6 +199,8 @@ def _summary(results: Results) -> str:
         sentences.append(
             f"{html.escape(posterior.method)} drew {chains} chains of {draws} draws from the posterior; {divergent} diverged."
         )
+    if results.field_fit is not None:
+        sentences.append(html.escape(field_sentence(results.field_fit)))
     if results.averages is not None:
         kept = results.averages.kept
         sentences.append(
@@ -226,6 +229,8 @@ def _checked(checked: Check, drawn: str) -> str:
 
 
 def _table(results: Results) -> str:
+    if results.field_fit is not None:
+        return as_table(HEADS, field_cells(results.field_fit))
     rows = parameter_rows(results.fit, results.posterior)
     if not rows:
         return ""

@@ -10,6 +10,7 @@ from ..io import Results
 from ..md import Averages
 from ..study import Study
 from ._answer import Answer, Grade, judged
+from ._fields import field_answers
 from ._simulated import run_answers
 
 UNMIXED = 1.1
@@ -51,7 +52,8 @@ def verdict_section(results: Results, study: Study | None, checked: Check | None
     """The verdict, the table of its reasons, and what to do; nothing where a result holds nothing to judge."""
     parts: Any = {"prediction": results.prediction, "averages": results.averages, "checked": checked, "reason": reason}
     known: Any = () if study is None else (study.system, study.solve, study.inputs, study.y0)
-    found = [*run_answers(results, *known), *answers(results.fit, results.posterior, **parts)]
+    own = [] if results.field_fit is None else field_answers(results.field_fit)
+    found = [*run_answers(results, *known), *own, *answers(results.fit, results.posterior, **parts)]
     return judged(found)
 
 

@@ -37,3 +37,4 @@ from ._style import Theme as Theme  # internal
 from ._style import to_png as to_png
 from ._style import to_svg as to_svg
 from ._sweep_figures import plot_sweep as plot_sweep
+from ._unknown_field_figures import plot_field_fit as plot_field_fit

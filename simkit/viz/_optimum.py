@@ -134,7 +134,10 @@ def plot_correlation(fit: FitResult) -> Figure:
 
 @styled
 def plot_profile(profiles: Profiles) -> Figure:
-    """The profile likelihood of every parameter with its interval: a curve that stays flat is one that the data do not limit."""
+    """The profile likelihood of every parameter with its interval: a curve that stays flat is one that the data do not limit.
+
+    Of a likelihood that particles estimate the values are dots, with the smooth curve that the interval is read from.
+    """
     rows, columns = grid(len(profiles.names), 4)
     figure = new_figure(1.0 + 2.4 * columns, 0.6 + 2.0 * rows)
     axes = figure.subplots(rows, columns, squeeze=False, sharey=True)
@@ -142,8 +145,11 @@ def plot_profile(profiles: Profiles) -> Figure:
     for i, (panel, name, unit) in enumerate(zip(axes.flat, profiles.names, profiles.units, strict=False)):
         values, above = np.asarray(profiles.values[i], float), np.asarray(profiles.differences[i], float)
         kept = np.isfinite(values) & np.isfinite(above)
-        panel.axhline(profiles.threshold, color=color(1), lw=1.0, ls="--")
-        panel.plot(values[kept], above[kept], "o-", color=color(0), ms=3)
+        limit = profiles.threshold if profiles.cutoffs is None else float(profiles.cutoffs[i])
+        panel.axhline(limit, color=color(1), lw=1.0, ls="--")
+        panel.plot(values[kept], above[kept], "o-" if profiles.smooth is None else "o", color=color(0), ms=3)
+        if profiles.smooth is not None:
+            panel.plot(values[kept], np.asarray(profiles.smooth[i], float)[kept], color=color(0))
         for end in intervals[i][np.isfinite(intervals[i])]:
             if kept.any() and values[kept].min() <= end <= values[kept].max():
                 panel.axvline(end, color=GREY, lw=0.9, ls=":")

@@ -4,7 +4,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..._errors import check_known
-from ...fitting import LBFGS, SAEM, EnsembleKalmanInversion, GaussNewton, IteratedFiltering, Marginal
+from ...fitting import (
+    LBFGS,
+    SAEM,
+    EnsembleKalmanInversion,
+    FieldLBFGS,
+    GaussNewton,
+    GaussNewtonCG,
+    IteratedFiltering,
+    Marginal,
+)
 from ...infer import (
     ABCSMC,
     MCLMC,
@@ -33,10 +42,16 @@ FIT_METHODS: Mapping[str, Any] = {
     "saem": SAEM,
     "iterated_filtering": IteratedFiltering,
     "ensemble_inversion": EnsembleKalmanInversion,
+    "gauss_newton_cg": GaussNewtonCG,
+    "field_lbfgs": FieldLBFGS,
 }
+FIELD_METHODS = ("gauss_newton_cg", "field_lbfgs")
+"""Methods that fit unknown fields."""
 METHOD_KEYS: Mapping[str, tuple[str, ...]] = {
     "iterated_filtering": ("iterations", "perturbation", "cooling", "repeats"),
     "ensemble_inversion": ("members", "max_steps"),
+    "gauss_newton_cg": ("max_steps", "modes", "max_products"),
+    "field_lbfgs": ("max_steps", "modes"),
 }
 """Keys of [fit] that are arguments of one method."""
 ALL_AT_ONCE = ("screen", "evolve", "horizons", "windows")
@@ -84,7 +99,11 @@ FIT = Table(
         "cooling": Key("number", "of iterated_filtering: what is left of it after 50 passes"),
         "repeats": Key("count", "of iterated_filtering: fresh filters at the end", least=2),
         "members": Key("count", "of ensemble_inversion: members of the ensemble; 100 without it", least=3),
-        "max_steps": Key("count", "of ensemble_inversion: the most steps"),
+        "max_steps": Key("count", "of ensemble_inversion, gauss_newton_cg and field_lbfgs: the most steps"),
+        "modes": Key(
+            "count", "of gauss_newton_cg and field_lbfgs: directions of the uncertainty; 0 without it", least=0
+        ),
+        "max_products": Key("count", "of gauss_newton_cg: the most products of one step"),
     },
 )
 SAMPLE = Table(
@@ -129,11 +148,12 @@ def read_fit(section: Section) -> dict[str, Any]:
         asked["horizons"] = tuple(horizons)
     section.finish("horizons")
     method = asked.get("method")
-    for name, keys in METHOD_KEYS.items():
-        for key in keys:
-            if key in asked and name != method:
-                raise section.error(key, f'goes with `method = "{name}"`, but the method is another.')
-    for key in (*ALL_AT_ONCE, *(("starts",) if method == "ensemble_inversion" else ())):
+    for key in dict.fromkeys(key for keys in METHOD_KEYS.values() for key in keys):
+        takers = [name for name, keys in METHOD_KEYS.items() if key in keys]
+        if key in asked and method not in takers:
+            named = " or ".join(f'`method = "{name}"`' for name in takers)
+            raise section.error(key, f"goes with {named}, but the method is another.")
+    for key in (*ALL_AT_ONCE, *(() if method == "iterated_filtering" else ("starts",))):
         if key in asked and method in METHOD_KEYS:
             raise section.error(key, f'does not go with `method = "{method}"`, which takes all data at once.')
     with at_place(section.where()):

@@ -6,23 +6,30 @@ from typing import Any
 
 from ..._errors import DataError, check_known
 from ...problem import Censored
+from ._cells import Shape, on_cells
 from ._files import Files, read_columns, read_reader
 from ._section import Section, at_place, is_number
 
-DATA_KEYS = ("times", "data", "errors", "file", "columns", "below", "above", "censored", "limits")
+DATA_KEYS = ("times", "data", "errors", "file", "columns", "cells", "below", "above", "censored", "limits")
 """Keys of an experiment that say what was measured."""
 
 
-def read_data(part: Section, noise: Mapping[str, Any], files: Files) -> tuple[Any, dict[str, Any], dict[str, Any]]:
+def read_data(
+    part: Section, noise: Mapping[str, Any], files: Files, shape: Shape
+) -> tuple[Any, dict[str, Any], dict[str, Any]]:
     """Times, data and errors of an experiment.
+
+    With `cells`, headers of columns that count cells along each axis, the file has a row for each measured cell of a field.
 
     `below` and `above` give limits of quantification by output, numbers or one a datum; `censored` the flags 0, 1 (below its value)
     and -1 (above) of Monolix and nlmixr2, with `limits` for the other ends of intervals. With `file` all may be headers.
     """
     given = {key: part.section(key) for key in ("below", "above", "censored", "limits")}
     if "file" in part:
-        times, data, errors, columns = _from_file(part, noise, files, given)
+        times, data, errors, columns = _from_file(part, noise, files, given, shape)
     else:
+        if "cells" in part:
+            raise part.error("cells", "names columns of a `file`, but there is none.")
         part.need("times", "data")
         times, data = part.numbers("times"), _series(part.section("data"))
         errors, columns = _series(part.section("errors")), {}
@@ -70,7 +77,7 @@ def _series(section: Section) -> dict[str, Any]:
 
 
 def _from_file(
-    part: Section, noise: Mapping[str, Any], files: Files, given: Mapping[str, Section]
+    part: Section, noise: Mapping[str, Any], files: Files, given: Mapping[str, Section], shape: Shape
 ) -> tuple[Any, dict[str, Any], dict[str, Any], dict[tuple[str, str], Any]]:
     """Times, data, errors and columns of limits from a CSV file.
 
@@ -96,8 +103,23 @@ def _from_file(
         if isinstance(header, str)
     }
     wanted |= {f"{key} of {name}": header for (key, name), header in limits.items()}
+    cells = part.get("cells", "an array", [])
+    if "cells" in part and not (cells and all(isinstance(header, str) for header in cells)):
+        raise part.error("cells", f'must be headers of columns such as ["i", "j"], but it is `{cells}`.')
+    if cells and (errors or limits):
+        raise part.error(
+            "cells", "does not go with columns of errors and limits: give the scale of the noise in [noise]."
+        )
+    if cells:  # one time has many rows, which a column called `time` could not
+        wanted = {"moment" if name == "time" else name: header for name, header in wanted.items()}
+        wanted |= {f"cells {i}": header for i, header in enumerate(cells)}
     with _data_place(part):
         table = read_columns(file, files, reader, wanted)
+    if cells:
+        indices = [table[f"cells {i}"] for i in range(len(cells))]
+        outputs = {name: table[name] for name in columns if name != "time"}
+        times, found = on_cells(part, table["moment"], outputs, indices, shape)
+        return times, found, {}, {}
     return (
         table["time"],
         {name: table[name] for name in columns if name != "time"},

@@ -8,6 +8,7 @@ import jax
 from ..._errors import StudyError
 from ...filters import PROPOSALS, KalmanFilter, ParticleFilter
 from ...problem import AbstractLikelihood
+from ._asked import FIELD_METHODS
 from ._keys import Key, Table
 from ._section import Section, at_place
 
@@ -30,6 +31,19 @@ FILTER = Table(
         "threshold": Key("number", "share of effective particles below which they are resampled", 0.5),
     },
 )
+
+
+_SCATTER = "which needs data that scatter each for itself"
+_FIELDS = {"profile": "whose unknowns are fields", "filter": _SCATTER}
+APART: Mapping[str, Mapping[str, str]] = {
+    "ensemble_inversion": {
+        "sample": "whose members are the draws of the posterior",
+        "profile": "which has no optimum from which profiles go",
+        "filter": _SCATTER,
+    },
+    **dict.fromkeys(FIELD_METHODS, _FIELDS),
+}
+"""Method of a fit -> the tables that do not go with it, and why."""
 
 
 def read_filter(section: Section, asked: bool, seed: int) -> AbstractLikelihood | None:
@@ -70,21 +84,11 @@ def check_filtered(
             f'`method` in [fit] of `{name}` is "iterated_filtering", which is for a likelihood by particles: add [filter] with '
             '`method = "particles"`.'
         )
-    if method == "ensemble_inversion":
-        for table, why in (
-            ("sample", "whose members are the draws of the posterior"),
-            ("profile", "which has no optimum from which profiles go"),
-            ("filter", "which needs data that scatter each for itself"),
-        ):
-            if table in tables:
-                raise StudyError(
-                    f'[{table}] of `{name}` does not go with `method = "ensemble_inversion"` in [fit], {why}: leave it out.'
-                )
-    if particles and "profile" in tables:
-        raise StudyError(
-            f"[profile] of `{name}` does not go with a likelihood by particles, which is estimated with an error: leave it out. "
-            "[sample] gives intervals."
-        )
+    for table, why in APART.get(str(method), {}).items():
+        if table in tables:
+            raise StudyError(
+                f'[{table}] of `{name}` does not go with `method = "{method}"` in [fit], {why}: leave it out.'
+            )
     if particles and "sample" in tables and tables["sample"].get("method") not in SAMPLERS:
         raise StudyError(
             f"[sample] of `{name}` must have `method` one of {', '.join(SAMPLERS)} for a likelihood by particles, which is "

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ._asked import FIT, PREDICT, SAMPLE
+from ._field_priors import FIELD_PRIORS
 from ._filtered import FILTER
 from ._keys import TIMES, Key, Table
 from ._names import BUILDERS, DYNAMICS, NOISES, READERS, SOLVERS, SPACES, SYSTEMS
@@ -89,8 +90,12 @@ SYSTEM = Table(
 )
 _PRIOR = Key(
     "a table",
-    "one distribution and its numbers, { normal = [1.0, 0.5] }",
-    table=Table("", {}, Key("anything", "its numbers")),
+    "one distribution and its numbers, { normal = [1.0, 0.5] }, or { matern = { scale, length } } for a field",
+    table=Table(
+        "",
+        {name: Key("a table", "a prior of fields", table=table) for name, (_, table) in FIELD_PRIORS.items()},
+        Key("anything", "its numbers"),
+    ),
 )
 _FREE = {
     "prior": _PRIOR,
@@ -187,6 +192,9 @@ EXPERIMENT = Table(
         "reader": Key("a name", "the format of the file", "csv", lambda: READERS, 1, "reader"),
         "columns": Key(
             "a table", "time and outputs -> headers of the file", table=Table("", {}, Key("text", "a header"))
+        ),
+        "cells": Key(
+            "an array", 'headers that count cells along each axis, ["i", "j"]: a row for each measured cell of a field'
         ),
         "below": Key("a table", "output -> lower limit of quantification", table=Table("", {}, _COLUMN)),
         "above": Key("a table", "output -> upper limit of quantification", table=Table("", {}, _COLUMN)),

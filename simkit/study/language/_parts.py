@@ -26,6 +26,7 @@ from ...md import REDUCED
 from ...problem import AbstractNoise, Free, Individual, prior_from_text
 from ...solvers import as_solver
 from ._built import check_support, read_potential
+from ._field_priors import FIELD_PRIORS, read_field_prior
 from ._files import Files
 from ._names import NOISES, SOLVERS
 from ._section import Section, at_place, check_given, entries, is_number
@@ -215,15 +216,23 @@ def _noise_model(part: Section) -> AbstractNoise:
         return kind(**given)
 
 
-def read_free(section: Section) -> dict[str, Free | Individual]:
-    """[free]: path or name -> what is known about it; an `Individual` where it differs from individual to individual."""
+def _is_entry(value: dict[str, Any]) -> bool:
+    named = "prior" in value or "individual" in value
+    return not value or named or any(k in value and not isinstance(value[k], dict) for k in FREE_KEYS)
 
-    def is_entry(value: dict[str, Any]) -> bool:
-        named = "prior" in value or "individual" in value
-        return not value or named or any(k in value and not isinstance(value[k], dict) for k in FREE_KEYS)
 
+def free_names(section: Section) -> tuple[str, ...]:
+    """The names in [free]."""
+    return tuple(entries(section, _is_entry))
+
+
+def read_free(section: Section, box: Sequence[float] = ()) -> dict[str, Free | Individual]:
+    """[free]: path or name -> what is known about it; an `Individual` where it differs from individual to individual.
+
+    `box`: the lengths of the system's grid, for priors of fields that give none.
+    """
     free: dict[str, Free | Individual] = {}
-    for name, value in entries(section, is_entry).items():
+    for name, value in entries(section, _is_entry).items():
         if not isinstance(value, dict):
             slips = [word for word in name.split(".")[1:] if close_matches(word, FREE_KEYS).startswith("Close")]
             hint = f" There is no key `{slips[0]}`. {close_matches(slips[0], FREE_KEYS)}" if slips else ""
@@ -231,7 +240,7 @@ def read_free(section: Section) -> dict[str, Free | Individual]:
                 name, f"must be a table such as {{ prior = {{ normal = [1.0, 0.5] }} }}, but it is `{value!r}`.{hint}"
             )
         part = Section(value, f"{section.place}.{name}", section.file)
-        free[name] = _individual(name, part) if "individual" in part else _free(name, part)
+        free[name] = _individual(name, part) if "individual" in part else _free(name, part, box)
     return free
 
 
@@ -265,7 +274,7 @@ def _individual(name: str, part: Section) -> Free | Individual:
     return Individual(mean, wide, found, correlated, transform, occasions, groups)
 
 
-def _free(name: str, part: Section) -> Free:
+def _free(name: str, part: Section, box: Sequence[float] = ()) -> Free:
     prior = None
     table = part.get("prior", "a table")
     if table is not None:
@@ -274,11 +283,10 @@ def _free(name: str, part: Section) -> Free:
                 "prior", f"must name one distribution, such as {{ normal = [1.0, 0.5] }}, but it is `{table}`."
             )
         ((kind, numbers),) = table.items()
-        numbers = [numbers] if is_number(numbers) else numbers
-        if not isinstance(numbers, list) or not all(map(is_number, numbers)):
-            raise part.error("prior", f"must give `{kind}` an array of numbers, but gives `{numbers!r}`.")
-        with at_place(part.where("prior")):
-            prior = prior_from_text(name, kind, numbers)
+        if kind in FIELD_PRIORS:
+            prior = read_field_prior(part, kind, numbers, box)
+        else:
+            prior = _univariate(name, part, kind, numbers)
     bounds = part.get("bounds", "an array", [None, None])
     if "bounds" in part and (len(bounds) != 2 or not all(map(is_number, bounds))):
         raise part.error("bounds", f"must be two numbers, [lower, upper] (inf is allowed), but they are `{bounds}`.")
@@ -286,6 +294,14 @@ def _free(name: str, part: Section) -> Free:
     start = part.number("start")
     part.finish()
     return Free(prior, (bounds[0], bounds[1]), transform, start)
+
+
+def _univariate(name: str, part: Section, kind: str, numbers: object) -> Any:
+    numbers = [numbers] if is_number(numbers) else numbers
+    if not isinstance(numbers, list) or not all(map(is_number, numbers)):
+        raise part.error("prior", f"must give `{kind}` an array of numbers, but gives `{numbers!r}`.")
+    with at_place(part.where("prior")):
+        return prior_from_text(name, kind, numbers)
 
 
 def read_conditions(section: Section) -> dict[str, float | str]:

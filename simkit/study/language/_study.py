@@ -13,12 +13,13 @@ from ..._budget import seconds_of
 from ..._errors import ArgumentError, DataError, StudyError, UnknownNameError, close_matches
 from ..._types import State
 from ...core import Event, System
-from ...fluids import SpectralSystem
+from ...fluids import Grid, SpectralSystem
 from ...io import Provenance, read_text
 from ...md import Particles
 from ...problem import AbstractLikelihood, AbstractNoise, Experiment, Free, Individual, Problem
 from ...stores import MOST_STUDY, Gate, input_bytes, reading
 from ._asked import check_groups, read_fit, read_predict, read_sample
+from ._cells import Shape, shape_of_outputs
 from ._data import DATA_KEYS, read_data
 from ._doses import Dosing, read_own_doses, with_doses
 from ._equations import check_start, read_equations
@@ -31,6 +32,7 @@ from ._names import SYSTEMS
 from ._own_models import OwnModels, check_model, loaded_models
 from ._particles import read_particles
 from ._parts import (
+    free_names,
     read_conditions,
     read_free,
     read_inputs,
@@ -231,17 +233,17 @@ def study_from_text(
     files = _Files(read)
     heading = _heading(sections["study"], name)
     heading["seed"] = heading["seed"] if seed is None else seed
-    free = read_free(sections["free"])
     inputs, noise = read_inputs(sections["inputs"]), read_noise(sections["noise"])
-    model, system, y0, base = _system_and_state(
-        sections, models, heading["seed"], files, tuple(free), given="y0" in table
-    )
+    names = free_names(sections["free"])
+    model, system, y0, base = _system_and_state(sections, models, heading["seed"], files, names, given="y0" in table)
+    grid, shape = getattr(system, "grid", None), shape_of_outputs(system, base)
+    free = read_free(sections["free"], grid.lengths if isinstance(grid, Grid) else ())
     parts = sections["experiments"]
     dosing, own = Dosing(sections["dosing"]), []
     for key in parts.table:
         part = Section(parts.get(key, "a table"), f"experiments.{key}", name)
         doses = read_own_doses(part, dosing)
-        own.append((_experiment(part, base, y0 is None, tuple(free), noise, files), doses))
+        own.append((_experiment(part, base, y0 is None, names, noise, files, shape), doses))
     experiments = [*with_doses(own, dosing, base), *dosing.subjects(base, files)]
     simulate, predict, sweep = (
         read(sections[key])
@@ -403,10 +405,16 @@ def _heading(section: Section, name: str) -> dict[str, Any]:
 
 
 def _experiment(
-    part: Section, base: State, complete: bool, free: tuple[str, ...], noise: Mapping[str, Any], files: _Files
+    part: Section,
+    base: State,
+    complete: bool,
+    free: tuple[str, ...],
+    noise: Mapping[str, Any],
+    files: _Files,
+    shape: Shape,
 ) -> Experiment:
     label = part.place.removeprefix("experiments.")
-    times, data, errors = read_data(part, noise, files)
+    times, data, errors = read_data(part, noise, files, shape)
     y0 = None
     if "y0" in part or complete:
         y0 = read_state(part.section("y0"), base, complete, free)

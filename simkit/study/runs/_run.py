@@ -15,7 +15,7 @@ from ..._errors import ArgumentError, SimulationError, StudyError, TimeUpError
 from ..._progress import Say as Show
 from ...core import DelayedSystem, Trajectory
 from ...engine import simulate
-from ...fitting import SAEM, EnsembleKalmanInversion, FitResult, Profiles, fit, profile
+from ...fitting import SAEM, AbstractFieldMethod, EnsembleKalmanInversion, FieldFit, FitResult, Profiles, fit, profile
 from ...infer import (
     CUTTABLE,
     FROM_PRIORS,
@@ -31,11 +31,14 @@ from ...io import provenance, save
 from ...md import Averages
 from ...problem import Problem
 from ...recordings import record
-from ..language._asked import fit_arguments, fit_method, sample_arguments, sample_method
+from ..language._asked import FIELD_METHODS, fit_arguments, fit_method, sample_arguments, sample_method
 from ..language._study import Study
 from ._aside import REPORT, RESULT, check_folder, identity, make_room
 
 PHASES = ("fit", "sample", "predict", "profile")
+FIELD_DRAWS = 100
+"""Draws of a fitted field that are simulated for a prediction."""
+
 UNFINISHED = "unfinished"
 """The folder in which a run keeps what it has done of a phase."""
 
@@ -46,6 +49,7 @@ class Found:
 
     problem: Problem | None = None
     fit: FitResult | None = None
+    field_fit: FieldFit | None = None
     profiles: Profiles | None = None
     posterior: Posterior | None = None
     prediction: Prediction | None = None
@@ -173,6 +177,7 @@ def run(
         made = provenance(study, seed=seed, command=command, seconds=found.seconds)
         parts = {
             "fit": found.fit,
+            "field_fit": found.field_fit,
             "posterior": found.posterior,
             "prediction": found.prediction,
             "profiles": found.profiles,
@@ -293,10 +298,14 @@ def check_times(study: Study, problem: Problem) -> None:
 
 
 def _announce(study: Study, phase: str) -> str:
+    if study.fit.get("method") in FIELD_METHODS and phase == "fit":
+        return "of fields, from the middle of the priors"
     if study.fit.get("method") == "ensemble_inversion" and phase in ("fit", "sample"):
         return "by an ensemble"
     if phase == "fit":
         return f"from {study.fit.get('starts', 16)} starts"
+    if phase == "sample" and study.fit.get("method") in FIELD_METHODS and not study.sample:
+        return "of fields"
     if phase == "sample":
         asked = {"chains": 4, "draws": 1000, "warmup": 300} | dict(study.sample)
         return f"{asked['chains']} chains of {asked['draws']} draws after {asked['warmup']} of warm-up"
@@ -309,6 +318,12 @@ def _fit(work: Work) -> str:
     method, asked = fit_method(work.study.fit), fit_arguments(work.study.fit)
     if isinstance(method, EnsembleKalmanInversion):
         return _inverted(work, method)
+    if isinstance(method, AbstractFieldMethod):
+        found = fit(work.problem, key=work.key, method=method, progress=work.progress, **asked)
+        assert isinstance(found, FieldFit)
+        work.found.field_fit = found
+        told = f"log likelihood {found.log_likelihood:.4g}"
+        return f"{len(found.gradients) - 1} steps, gradient {found.gradients[-1]:.1e} of the first, {told}"
     # It has one start, whose parts are not kept.
     kept: dict[str, Any] = {} if isinstance(method, SAEM) else {"store": work.store, "within": work.left}
     work.found.fit = fit(work.problem, key=work.key, method=method, progress=work.progress, **kept, **asked)
@@ -328,12 +343,16 @@ def _inverted(work: Work, method: EnsembleKalmanInversion) -> str:
 def _sample(work: Work) -> str:
     if isinstance(inversion := fit_method(work.study.fit), EnsembleKalmanInversion):
         return _inverted(work, inversion)
+    if work.study.fit.get("method") in FIELD_METHODS and not work.study.sample:
+        return "left out: fields are sampled where [sample] says how, as with `draws = 500`"
     asked, method = sample_arguments(work.study.sample), sample_method(work.study.sample)
     # Methods that begin from the priors, or learn from them, take neither.
-    begin = (
+    begin: dict[str, Any] = (
         {}
         if type(method) in FROM_PRIORS or isinstance(method, LIKELIHOOD_FREE)
         else {"start": work.found.fit, "store": work.store}
+        if work.found.field_fit is None
+        else {"start": work.found.field_fit}
     )
     if work.left is not None and isinstance(method, CUTTABLE):
         begin["within"] = work.left
@@ -348,6 +367,8 @@ def _sample(work: Work) -> str:
 def _predict(work: Work) -> str:
     asked = {name: value for name, value in work.study.predict.items() if name == "count"}
     draws: Any = work.found.posterior
+    if draws is None and work.found.field_fit is not None:
+        draws = _field_draws(work.found.field_fit, asked.pop("count", FIELD_DRAWS), work.key)
     if draws is None:
         if work.found.fit is None:
             raise ArgumentError("A prediction needs a fit or a posterior, but there is neither.")
@@ -357,8 +378,13 @@ def _predict(work: Work) -> str:
     )
     used = next(iter(work.found.prediction.curves.values())).shape[0]
     failed = int(work.found.prediction.failed)
-    text = "at the estimate" if work.found.posterior is None else f"{used} draws"
+    text = "at the estimate" if used == 1 else f"{used} draws"
     return text + (f", {failed} simulations failed" if failed else "")
+
+
+def _field_draws(fit: FieldFit, count: int, key: PRNGKeyArray) -> Any:
+    """Draws of the normal approximation, or the estimate where there is none."""
+    return fit.draws(jax.random.fold_in(key, 1), count) if fit.eigenvalues.size else fit.estimate[None]
 
 
 def _profile(work: Work) -> str:
