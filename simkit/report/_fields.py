@@ -26,7 +26,8 @@ def field_sentence(fit: FieldFit) -> str:
     """One sentence: what was fitted, and where it ended."""
     return (
         f"{fit.z.size} unknown numbers of {len(fit.unknowns.blocks)} array(s) were fitted to {fit.data_count} data by "
-        f"{fit.method} in {len(fit.gradients) - 1} steps (log likelihood {fit.log_likelihood:.4g}, gradient {fit.gradients[-1]:.1e} of the first)."
+        f"{fit.method} in {len(fit.gradients) - 1} steps "
+        f"(log likelihood {fit.log_likelihood:.4g}, gradient {fit.gradients[-1]:.1e} of the first)."
     )
 
 

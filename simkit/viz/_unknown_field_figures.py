@@ -99,15 +99,15 @@ def _picture(figure: Figure, panel: Axes, values: np.ndarray, box: list[float], 
     shown = values[(slice(None), slice(None), *(n // 2 for n in values.shape[2:]))]
     low, high = float(shown.min()), float(shown.max())
     around = low < 0 < high
-    most = max(-low, high)
-    limits = {"vmin": -most, "vmax": most} if around else {"vmin": low, "vmax": high}
+    low, high = (min(low, -high), max(-low, high)) if around else (low, high)
     image = panel.imshow(
         shown.T,
         origin="lower",
         extent=(0, box[0], 0, box[1]),
         cmap="RdBu_r" if around else "viridis",
         interpolation="nearest",
-        **limits,
+        vmin=low,
+        vmax=high,
     )
     panel.grid(False)
     panel.set(xlabel="x", ylabel="y")
