@@ -28,7 +28,7 @@ from ..grids._boundary import (
 )
 from ..grids._ghost import cells
 from ..grids._grid import Grid
-from ..grids._slabs import Seam, exchanged
+from ..grids._parts import Seam, exchanged
 
 Components = tuple[Array, ...]
 
