@@ -587,6 +587,7 @@ ROWS = {
         lambda: fluids.IncompressibleFlow(fluids.Grid((4, 4), 1.0), boundaries=[fluids.Periodic, fluids.NoSlip()]),
         "Make one: `Periodic()`",
     ),
+    "grid, a float": (lambda: fluids.Grid((64.0, 32)), "`shape`"),
     "grid, a text": (lambda: fluids.Grid("64", 1.0), "`shape`|`cells`"),
     "lattice, a sphere": (
         lambda: fluids.LatticeBoltzmann(fluids.Sphere(10), step=0.1, viscosity=0.1),

@@ -74,10 +74,13 @@ class Grid:
             "Write `Grid((64, 32))`.",
         )
         given_sizes = np.atleast_1d(np.asarray(shape))
-        if given_sizes.dtype.kind not in "iuf":
-            raise ArgumentError(f"Argument `shape` must be one to three numbers of cells, but it is {shown(shape)}.")
+        if given_sizes.dtype.kind not in "iu" or given_sizes.ndim > 1:
+            raise ArgumentError(
+                f"Argument `shape` must be one to three whole numbers of cells, but it is {shown(shape)}. Write `Grid((64, 32))`; "
+                "`round(x)` makes a whole number of a computed one."
+            )
         sizes = tuple(int(n) for n in given_sizes)
-        if not 1 <= len(sizes) <= 3 or min(sizes) < 1 or np.any(given_sizes != sizes):
+        if not 1 <= len(sizes) <= 3 or min(sizes) < 1:
             raise ArgumentError(f"Argument `shape` must be one to three numbers of cells, but it is {shape!r}.")
         found, corner = _per_axis(lengths, "lengths", len(sizes)), _per_axis(origin, "origin", len(sizes))
         given: list[Any] = [None] * len(sizes) if faces is None else list(faces)

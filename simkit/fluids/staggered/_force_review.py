@@ -14,7 +14,7 @@ from ..grids._checks import check_vector
 from ..grids._grid import Grid
 from ..grids._parts import check_stages
 from ..spectral._force import InputForce
-from ._obstacle import Obstacle, check_body
+from ._obstacle import Obstacle, check_body, with_images
 
 
 def check_flux(grid: Grid, flux: object) -> None:
@@ -96,7 +96,8 @@ def review_staggered(system: Any, y0: State) -> None:
     if not all(np.isfinite(u).all() for u in values):
         return  # the solve says where
     body = system.obstacle
-    if body is not None and not np.any(np.asarray(body.distance(at.mesh(None, values[0].dtype))) < 0):
+    centres = at.mesh(None, values[0].dtype)
+    if body is not None and not np.any(np.asarray(with_images(body.distance, at.periods)(centres)) < 0):
         warnings.warn(
             f"The obstacle of {name} holds no centre of a cell: it is thinner than cells, or outside the grid, and the flow may "
             "not see it. Take cells of a fifth of its thickness, and check its place.",

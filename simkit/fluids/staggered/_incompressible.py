@@ -39,7 +39,7 @@ from ._force_review import check_flux, check_parts, check_pushes, note_staggered
 from ._input_force import given_force, inputs_of_force
 from ._loads import force_on, loads
 from ._momentum import advection, diffusion, scalar_slope, strain, surrounded
-from ._obstacle import Obstacle
+from ._obstacle import Obstacle, with_images
 from ._projection import Projected, pressure_outside, project, project_through, unconverged
 from ._staggered import Components, Staggered, check_alike, ends_of, open_ends_of, to_faces
 
@@ -251,7 +251,7 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
 
     def _cut(self, dtype: DTypeLike) -> Cut:
         assert self.obstacle is not None
-        return cut(self.at, self.obstacle.distance, dtype)
+        return cut(self.at, with_images(self.obstacle.distance, self.at.periods), dtype)
 
     def _through(self, moved: Components, mobility: Components) -> Projected:
         return project_through(self.at, moved, mobility, self.tolerance, self.iterations)
