@@ -255,7 +255,9 @@ def _in_a_periodic_channel(centre, velocity):
         Grid((24, 12), (1.0, 0.5)),
         viscosity=0.1,
         boundaries=[Periodic(), NoSlip()],
-        obstacle=Obstacle(Disk(centre, jnp.asarray(0.14)), pivot=centre, taps=centre[None] + jnp.array([[-0.1, 0.0], [0.1, 0.02]])),
+        obstacle=Obstacle(
+            Disk(centre, jnp.asarray(0.14)), pivot=centre, taps=centre[None] + jnp.array([[-0.1, 0.0], [0.1, 0.02]])
+        ),
         tolerance=1e-13,
     )
     state = system.start(velocity)

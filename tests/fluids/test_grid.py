@@ -184,13 +184,6 @@ def test_random_velocities_are_solenoidal_and_as_fast_as_asked(shape):
     assert not np.allclose(velocity, fluids.random_velocity(grid, jax.random.key(2), peak=2.0, speed=1.5))
 
 
-@pytest.mark.parametrize("shape", [(4.0, 8), 4.5, np.array([4.0, 8.0]), True, [[4, 8]]])
-def test_numbers_of_cells_are_whole(shape):
-    """A float was taken where it was whole."""
-    with pytest.raises(simkit.ArgumentError, match="numbers of cells"):
-        Grid(shape)
-
-
 @pytest.mark.parametrize("build", [fluids.taylor_green, fluids.double_shear_layer, fluids.kolmogorov_profile])
 @pytest.mark.parametrize("shape", [(12, 16), (6, 12, 8)])
 def test_initial_velocities_have_no_divergence(build, shape):

@@ -296,7 +296,9 @@ class MovingBody(DiscreteSystem, Reviewed, Noted, Explained):
         """The arm of each cell from the centre in cells, the nearest along periodic axes."""
         grid, dtype = self.fluid.grid, centre.dtype
         parts = zip(grid.mesh(), centre, periods_of(grid, self.fluid.boundaries), strict=True)
-        return [(nearest_image(jnp.asarray(x, dtype), c, period) - c) * (1 / self.fluid.width) for x, c, period in parts]
+        return [
+            (nearest_image(jnp.asarray(x, dtype), c, period) - c) * (1 / self.fluid.width) for x, c, period in parts
+        ]
 
     def _cells(self) -> Array:
         """The radius in cells; a compiler that gathers factors of its powers would leave the range of float32."""
