@@ -116,7 +116,7 @@ def with_walls(n: int = 64) -> dict[str, float]:
 
 
 def surfaces(rounds: int = 3) -> dict[str, float]:
-    """A box without a body, with one of whole cells and with one whose surface cuts links, in turns, in two and three dimensions."""
+    """A box without a body, with one of whole cells and with one whose surface cuts links, in turns."""
     rows = {}
     for shape in ((512, 512), (64, 64, 64)):
         grid, d = fluids.Grid(shape, float(shape[0])), len(shape)

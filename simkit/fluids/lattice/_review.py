@@ -124,8 +124,8 @@ def _whole(distance: Array) -> Array:
 @_whole.defjvp
 def _whole_jvp(primals: Any, tangents: Any) -> Any:
     raise ArgumentError(
-        'Argument `obstacle` of `LatticeBoltzmann` has no derivatives as long as it is made of whole cells. Take `surface="cut"`, or '
-        "`IncompressibleFlow`, which have derivatives by the shape and place of a body."
+        "Argument `obstacle` of `LatticeBoltzmann` has no derivatives as long as it is made of whole cells. Take "
+        '`surface="cut"`, or `IncompressibleFlow`, which have derivatives by the shape and place of a body.'
     )
 
 
