@@ -6,7 +6,7 @@ counts; densities and velocities are compared before anything is timed. Runs are
 the bandwidth is that of reading and writing each population once in a step, by that of copying a large array.
 
 Run: `taskset -c 0 python benchmarks/run.py lattice`. Some: `ROWS=peer,walls python benchmarks/run.py lattice`, of peer, walls,
-gradient.
+surfaces, gradient.
 """
 
 import os
@@ -115,6 +115,32 @@ def with_walls(n: int = 64) -> dict[str, float]:
     return rows
 
 
+def surfaces(rounds: int = 3) -> dict[str, float]:
+    """A box without a body, with one of whole cells and with one whose surface cuts links, in turns."""
+    rows = {}
+    for shape in ((512, 512), (64, 64, 64)):
+        grid, d = fluids.Grid(shape, float(shape[0])), len(shape)
+        body = fluids.Disk(jnp.full(d, 0.5 * shape[0]), 0.2 * shape[0])
+        ways: dict[str, dict[str, Any]] = {
+            "none": {},
+            "cells": {"obstacle": body},
+            "cut": {"obstacle": body, "surface": "cut"},
+        }
+        ready, spent = {}, {name: [] for name in ways}
+        for name, options in ways.items():
+            system = fluids.LatticeBoltzmann(grid, step=1.0, viscosity=0.05, **options)
+            start = system.start(lambda x: tuple(0.05 * jnp.ones_like(c) for c in x))
+            ready[name] = simkit.cast((system, start), jnp.dtype("float32"))
+        for _ in range(rounds):
+            for name, pair in ready.items():
+                spent[name].append(seconds_a_step(*pair)[0])
+        least = {name: min(x.min() for x in values) for name, values in spent.items()}
+        table = [[name, f"{1e3 * x:.4g}", f"{x / least['none']:.3g}"] for name, x in least.items()]
+        _harness.print_table(f"D{d}: {shape}", ["body", "ms a step, least", "over none"], table)
+        rows |= {f"lattice_{d}d_{name}_vs_none": x / least["none"] for name, x in least.items() if name != "none"}
+    return rows
+
+
 def gradient(n: int = 32, steps: int = 200) -> dict[str, float]:
     """A gradient by viscosity and start through many steps, with 1 GiB for its memory, by the time of the run."""
     system, start = vortex(n)
@@ -136,13 +162,15 @@ def gradient(n: int = 32, steps: int = 200) -> dict[str, float]:
 
 
 def main() -> dict[str, float]:
-    wanted = os.environ.get("ROWS", "peer,walls,gradient").split(",")
+    wanted = os.environ.get("ROWS", "peer,walls,surfaces,gradient").split(",")
     rows: dict[str, float] = {}
     if "peer" in wanted:
         for n in SIZES:
             rows |= beside_xlb(n)
     if "walls" in wanted:
         rows |= with_walls()
+    if "surfaces" in wanted:
+        rows |= surfaces()
     if "gradient" in wanted:
         rows |= gradient()
     return rows

@@ -587,6 +587,10 @@ ROWS = {
         lambda: fluids.IncompressibleFlow(fluids.Grid((4, 4), 1.0), boundaries=[fluids.Periodic, fluids.NoSlip()]),
         "Make one: `Periodic()`",
     ),
+    "grid, a float": (lambda: fluids.Grid((64.0, 32)), "`shape`.*whole numbers"),
+    "grid, floats": (lambda: fluids.Grid(np.array([64.0, 32.0])), "`shape`.*whole numbers"),
+    "grid, names of devices": (lambda: fluids.Grid((64, 32), devices=["cpu"]), "`devices`.*jax.devices"),
+    "grid, a number of devices": (lambda: fluids.Grid((64, 32), devices=2), "`devices`.*jax.devices"),
     "grid, a text": (lambda: fluids.Grid("64", 1.0), "`shape`|`cells`"),
     "lattice, a sphere": (
         lambda: fluids.LatticeBoltzmann(fluids.Sphere(10), step=0.1, viscosity=0.1),

@@ -246,3 +246,33 @@ def test_bodies_that_no_flow_sees_and_points_that_are_none():
         channel(body=Obstacle(disk, taps=jnp.zeros(2)))
     with pytest.raises(simkit.ArgumentError, match=r"`radius` of a Disk must be positive and finite, but is -0\.2"):
         channel(body=Obstacle(Disk(jnp.array([0.7, 0.7]), jnp.asarray(-0.2))))
+
+
+@jax.jit
+def _in_a_periodic_channel(centre, velocity):
+    """Slopes and loads of a disk in a channel of period 1, with a flow that is given at the centres."""
+    system = IncompressibleFlow(
+        Grid((24, 12), (1.0, 0.5)),
+        viscosity=0.1,
+        boundaries=[Periodic(), NoSlip()],
+        obstacle=Obstacle(
+            Disk(centre, jnp.asarray(0.14)), pivot=centre, taps=centre[None] + jnp.array([[-0.1, 0.0], [0.1, 0.02]])
+        ),
+        tolerance=1e-13,
+    )
+    state = system.start(velocity)
+    return system.vector_field(0.0, state, None), system.outputs(0.0, state, None)
+
+
+def test_a_disk_over_a_periodic_end_is_whole():
+    """It was cut in half: moved along a periodic axis a disk has the same loads, and the flow moves with it."""
+    centre, velocity = jnp.array([0.48, 0.23]), np.random.default_rng(0).normal(size=(2, 24, 12))
+    slope, outputs = _in_a_periodic_channel(centre, velocity)
+    for cells, turns in ((13, 0), (12, -1), (5, 3)):  # over the upper end, over the lower one, and periods away
+        moved = centre + jnp.array([cells / 24 + turns, 0.0])
+        there, found = _in_a_periodic_channel(moved, np.roll(velocity, cells, axis=1))
+        for name in ("drag", "torque", "pressure_difference"):
+            # Some tens of roundings: shares of cut distances amplify those of coordinates.
+            np.testing.assert_allclose(found[name], outputs[name], rtol=0, atol=1e-12, err_msg=name)
+        for a, b in zip(there.velocity, slope.velocity, strict=True):
+            np.testing.assert_allclose(a, np.roll(b, cells, axis=0), rtol=0, atol=1e-12 * np.abs(b).max())

@@ -278,15 +278,37 @@ REFUSED = {
     ),
     "a distance of another shape": (lambda: tunnel(obstacle=lambda x: -1.0), "must return distances of the shape"),
     "a viscosity that is no number": (lambda: tunnel(viscosity=np.nan), "`viscosity` must be finite"),
-    "a traced body": (
-        lambda: jax.jit(lambda r: tunnel(obstacle=fluids.Disk(jnp.array([0.7, 0.5]), r)).viscosity)(0.2),
-        "must be known before a simulation is traced",
+    "a derivative by whole cells": (
+        lambda: jax.grad(jax.jit(lambda r: jnp.sum(tunnel(obstacle=fluids.Disk([0.7, 0.5], r)).solid.astype(float))))(
+            0.2
+        ),
+        'no derivatives as long as it is made of whole cells. Take `surface="cut"`',
     ),
     "a state of another shape": (
         lambda: simkit.simulate(tunnel(), tunnel().State(jnp.zeros((9, 4, 4))), [0.0, 0.1]),
         "`y0.populations` must have the shape",
     ),
 }
+
+
+def test_a_body_of_whole_cells_may_be_made_in_a_trace():
+    """It was refused, although a derivative by a speed needs none by the shape."""
+    made = lambda radius: tunnel(obstacle=fluids.Disk(jnp.array([0.7, 0.5]), radius))
+    inside = jax.jit(lambda radius: (made(radius).solid, made(radius).links))(0.2)
+    for found, known in zip(inside, (made(0.2).solid, made(0.2).links), strict=True):
+        np.testing.assert_array_equal(found, known)
+
+    def drag(speed):
+        system = made(0.2)
+        state = system.start(lambda x: (speed * jnp.sin(4 * x[0]), 0 * x[0]))
+        return system.outputs(0.0, state, None)["drag"][0]
+
+    slope = float(jax.jit(jax.grad(drag))(0.1))
+    rise = float(drag(0.11) - drag(0.09)) / 0.02
+    assert abs(slope) > 1e-4
+    assert (
+        abs(slope / rise - 1) < 1e-9
+    )  # an equilibrium has the square of a speed, whose difference is exact to rounding
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -109,7 +109,7 @@ def test_flow_through_open_ends_in_three_dimensions():
         assert abs(float(outputs["pressure"][0].mean()) / drop - 1) < bound
 
 
-def cylinder(cells, mach, until):
+def cylinder(cells, mach, until, surface="cells"):
     """Coefficients of drag and lift of a cylinder in a channel, Re = 20 (Schaefer and Turek 1996, case 2D-1)."""
     height, length, speed = 0.41, 2.2, 0.3
     ny = round(height / (0.1 / cells))
@@ -125,6 +125,7 @@ def cylinder(cells, mach, until):
         viscosity=1e-3,
         boundaries=[(fluids.Inflow(inflow), fluids.FixedPressure()), WALL],
         obstacle=fluids.Disk(jnp.array([0.2, 0.2]), 0.05),
+        surface=surface,
     )
     start = system.start(lambda x: (profile(x[1]) + 0 * x[0], 0 * x[0]))
     end = simkit.simulate(system, start, [0.0, round(until / step) * step]).final()
@@ -137,3 +138,12 @@ def test_drag_of_a_cylinder_in_a_channel():
     drag, lift = cylinder(20, 0.1, 20.0)
     assert abs(drag / 5.5795 - 1) < 0.045
     assert abs(lift - 0.010619) < 0.002
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("cells", "bound"), [(10, 0.009), pytest.param(20, 0.006, marks=pytest.mark.long)])
+def test_drag_of_a_cylinder_whose_surface_cuts_links(cells, bound):
+    """0.8 and 0.5 % too much drag with 10 and 20 cells across at Mach 0.05, where whole cells have 5 and 3 % too much."""
+    drag, lift = cylinder(cells, 0.05, 20.0, "cut")
+    assert abs(drag / 5.57953523 - 1) < bound
+    assert abs(lift - 0.010619) < 0.0012  # sound still swings

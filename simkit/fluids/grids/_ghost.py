@@ -6,10 +6,9 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..._errors import ArgumentError
 from ._boundary import Boundaries, Boundary, Periodic, Piecewise
 from ._cells import cells as cells
-from ._slabs import Seam, exchanged
+from ._parts import Seam, exchanged
 
 
 def padded(
@@ -54,10 +53,7 @@ def _outside(
 
 
 def along_end(boundaries: Boundaries, value: Array, axis: int, like: Array) -> Array:
-    """A number, or a profile by the cells along an end of an axis, in the shape of ghost cells, which may have some more along it.
-
-    **Raises:** an `ArgumentError` where the end is spread over devices along the profile.
-    """
+    """A number, or a profile by the cells along an end of an axis, in the shape of ghost cells, which may be some more."""
     value = jnp.asarray(value, like.dtype)
     if value.ndim == 0:
         return jnp.broadcast_to(value, like.shape)
@@ -65,11 +61,6 @@ def along_end(boundaries: Boundaries, value: Array, axis: int, like: Array) -> A
     for other, ends in enumerate(boundaries):
         more = like.shape[other] - value.shape[other]
         if other != axis and more:
-            if more < 0 or more % 2:
-                raise ArgumentError(
-                    f"What boundaries give at axis {axis} of a grid over devices must be the same along the first axis, but is a "
-                    "profile. Give numbers, or leave `devices` out."
-                )
             widths = [(more // 2, more // 2) if i == other else (0, 0) for i in range(value.ndim)]
             value = jnp.pad(value, widths, mode="wrap" if isinstance(ends[0], Periodic) else "edge")
     return jnp.broadcast_to(value, like.shape)

@@ -30,10 +30,12 @@ class Grid:
     - `faces`: for a stretched axis the coordinates of its `shape[axis] + 1` faces, which decide length and origin there; None
         for an axis of equal cells. Stretched axes are for walls; spectral systems need equal cells.
 
-    - `devices`: over which one simulation is spread, such as `jax.devices()`; by default it stays on one. Each holds the cells
-        between two coordinates of the first axis, which must be equal and share out evenly.
+    - `devices`: over which one simulation is spread, such as `jax.devices()`; by default it stays on one. Devices in a row divide
+        the first axis (slabs), an array of p x q of them, `np.array(jax.devices()).reshape(p, q)`, the first two (pencils). These
+        axes must have equal cells, as many on each device.
 
-    **Attributes:** `shape`, `lengths`, `origin` (a tuple each), `stretched`, the faces as given, and `devices`.
+    **Attributes:** `shape`, `lengths`, `origin` (a tuple each), `stretched`, the faces as given, `devices` (a tuple, row by row),
+    and `parts`, the numbers of parts of the first axes.
 
     Arrays of values have the grid's shape as their last axes; a velocity is `(dimensions, *shape)`. Cell i of an axis lies
     between its faces i and i + 1, and values on the faces of a periodic axis are those on the lower face of each cell.
@@ -53,6 +55,7 @@ class Grid:
     origin: tuple[float, ...]
     stretched: tuple[tuple[float, ...] | None, ...]
     devices: tuple[Any, ...]
+    parts: tuple[int, ...]
 
     def __init__(
         self,
@@ -61,7 +64,7 @@ class Grid:
         origin: float | Sequence[float] = 0.0,
         *,
         faces: Sequence[Any] | None = None,
-        devices: Sequence[Any] | None = None,
+        devices: Sequence[Any] | np.ndarray | None = None,
     ):
         check_kind(
             "shape",
@@ -71,10 +74,13 @@ class Grid:
             "Write `Grid((64, 32))`.",
         )
         given_sizes = np.atleast_1d(np.asarray(shape))
-        if given_sizes.dtype.kind not in "iuf":
-            raise ArgumentError(f"Argument `shape` must be one to three numbers of cells, but it is {shown(shape)}.")
+        if given_sizes.dtype.kind not in "iu" or given_sizes.ndim > 1:
+            raise ArgumentError(
+                f"Argument `shape` must be one to three whole numbers of cells, but it is {shown(shape)}. Write `Grid((64, 32))`; "
+                "`round(x)` makes a whole number of a computed one."
+            )
         sizes = tuple(int(n) for n in given_sizes)
-        if not 1 <= len(sizes) <= 3 or min(sizes) < 1 or np.any(given_sizes != sizes):
+        if not 1 <= len(sizes) <= 3 or min(sizes) < 1:
             raise ArgumentError(f"Argument `shape` must be one to three numbers of cells, but it is {shape!r}.")
         found, corner = _per_axis(lengths, "lengths", len(sizes)), _per_axis(origin, "origin", len(sizes))
         given: list[Any] = [None] * len(sizes) if faces is None else list(faces)
@@ -98,7 +104,9 @@ class Grid:
         object.__setattr__(self, "lengths", tuple(found))
         object.__setattr__(self, "origin", tuple(corner))
         object.__setattr__(self, "stretched", tuple(given))
-        object.__setattr__(self, "devices", _checked_devices(self, devices))
+        placed = _checked_devices(self, devices)
+        object.__setattr__(self, "devices", tuple(placed.flat))
+        object.__setattr__(self, "parts", placed.shape if placed.size else ())
 
     @property
     def dimensions(self) -> int:
@@ -188,7 +196,7 @@ class Grid:
             )
 
     def __repr__(self) -> str:
-        spread = f", over {len(self.devices)} devices" if self.devices else ""
+        spread = f", over {' x '.join(map(str, self.parts))} devices" if self.devices else ""
         return (
             f"Grid({' x '.join(map(str, self.shape))}, lengths {' x '.join(f'{x:.6g}' for x in self.lengths)}{spread})"
         )
@@ -213,19 +221,41 @@ def stretched_faces(cells: int, length: float = 1.0, *, origin: float = 0.0, clu
     return origin + 0.5 * length * (1 + np.tanh(clustering * s) / np.tanh(clustering))
 
 
-def _checked_devices(grid: Grid, devices: Sequence[object] | None) -> tuple[Any, ...]:
+def _checked_devices(grid: Grid, devices: Any) -> np.ndarray:
+    """The devices of a grid, an array with an axis for each direction that they divide; an empty one where there are none."""
     if devices is None:
-        return ()
-    found = tuple(devices)
-    if not found or len(set(found)) < len(found) or not all(isinstance(device, jax.Device) for device in found):
+        return np.empty(0, object)
+    try:
+        found = np.array(devices, object)
+    except ValueError:  # rows of different lengths
+        found = np.empty(0, object)
+    every = list(found.flat)
+    if (
+        not every
+        or len(set(map(id, every))) < len(every)
+        or not all(isinstance(device, jax.Device) for device in every)
+    ):
         raise ArgumentError(
-            f"Argument `devices` must be a list of different devices, such as `jax.devices()`, but it is {devices!r}."
+            "Argument `devices` must be a list of different devices, such as `jax.devices()`, or an array of p x q of them, but it "
+            f"is {devices!r}."
         )
-    if grid.shape[0] % len(found) or grid.stretched[0] is not None:
+    if found.ndim > min(2, grid.dimensions):
         raise ArgumentError(
-            f"The first axis of a grid over {len(found)} devices must have equal cells, as many on each device, but it has "
-            f"{grid.shape[0]}{'' if grid.stretched[0] is None else ' of different widths'}."
+            f"Argument `devices` must divide one or two axes of the grid, but it has the shape {found.shape} and the grid "
+            f"{grid.dimensions} axes. Write `np.array(jax.devices())`, or `.reshape(p, q)` of it for a grid of two or three axes."
         )
+    for axis, count in enumerate(found.shape):
+        name = f"{('first', 'second')[axis]} axis of a grid over {count} devices along it"
+        if grid.stretched[axis] is not None:
+            raise ArgumentError(
+                f"The {name} must have equal cells, but has stretched ones. Let a stretched axis be the last."
+            )
+        if grid.shape[axis] % count:
+            more = -(-grid.shape[axis] // count) * count
+            raise ArgumentError(
+                f"The {name} must have as many on each device, but it has {grid.shape[axis]} cells. Take {more} cells, or as many "
+                "devices as divide them."
+            )
     return found
 
 

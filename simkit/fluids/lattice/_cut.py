@@ -11,9 +11,10 @@ from jaxtyping import Array, Bool, Float, UInt32
 from ..._doors import check_function, shown
 from ..._errors import ArgumentError
 from ...core import traced
-from ..grids._boundary import Boundaries, FixedPressure, Inflow, Periodic
+from ..grids._boundary import Boundaries, FixedPressure, Inflow
 from ..grids._grid import Grid
-from ..staggered._obstacle import Obstacle, check_body, nearest
+from ..grids._images import periods_of
+from ..staggered._obstacle import Obstacle, check_body, with_images
 from ._collision import Populations
 from ._lattice import Lattice
 from ._streaming import face, freely, walls
@@ -137,10 +138,7 @@ def at_centres(grid: Grid, boundaries: Boundaries, function: Callable[..., Any])
     """
     check_function("obstacle", function, ("x",))
     check_body(function)
-    periods = [
-        length if isinstance(pair[0], Periodic) else None for pair, length in zip(boundaries, grid.lengths, strict=True)
-    ]
-    given = function(nearest(function, [jnp.asarray(x) for x in grid.mesh()], periods))
+    given = with_images(function, periods_of(grid, boundaries))(tuple(jnp.asarray(x) for x in grid.mesh()))
     if not isinstance(given, int | float | np.ndarray | np.generic | jax.Array) or np.shape(given) != grid.shape:
         raise ArgumentError(
             f"Argument `obstacle` must return distances of the shape {grid.shape} of the grid, but returns {shown(given)}. Write "

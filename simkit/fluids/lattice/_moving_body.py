@@ -15,6 +15,7 @@ from ..._types import Inputs, Outputs, Scalar, Time
 from ...core import POSITIVE, DiscreteSystem, Example, Explained, Noted, Reviewed, check_numbers, quantity
 from ..grids._boundary import NoSlip, Periodic
 from ..grids._grid import Grid
+from ..grids._images import nearest_image, periods_of
 from ._body_review import (
     cause,
     check_body,
@@ -294,13 +295,10 @@ class MovingBody(DiscreteSystem, Reviewed, Noted, Explained):
     def _arms(self, centre: Array) -> list[Array]:
         """The arm of each cell from the centre in cells, the nearest along periodic axes."""
         grid, dtype = self.fluid.grid, centre.dtype
-        arms = []
-        for axis, x in enumerate(grid.mesh()):
-            arm = jnp.asarray(x, dtype) - centre[axis]
-            if isinstance(self.fluid.boundaries[axis][0], Periodic):
-                arm = arm - grid.lengths[axis] * jnp.round(arm / grid.lengths[axis])
-            arms.append(arm * (1 / self.fluid.width))
-        return arms
+        parts = zip(grid.mesh(), centre, periods_of(grid, self.fluid.boundaries), strict=True)
+        return [
+            (nearest_image(jnp.asarray(x, dtype), c, period) - c) * (1 / self.fluid.width) for x, c, period in parts
+        ]
 
     def _cells(self) -> Array:
         """The radius in cells; a compiler that gathers factors of its powers would leave the range of float32."""

@@ -76,19 +76,17 @@ def check_sides(boundaries: Boundaries) -> None:
             )
 
 
-def solid_cells(grid: Grid, boundaries: Boundaries, obstacle: Any) -> np.ndarray | None:
-    """The cells inside a body, from a mask or from a signed distance.
+def solid_cells(grid: Grid, boundaries: Boundaries, obstacle: Any) -> np.ndarray | Array | None:
+    """The cells inside a body, from a mask or from a signed distance; those of a traced body are traced and have no derivative.
 
-    **Raises:** an `ArgumentError` for a mask of another shape, a traced body, one that fills the box or touches an open end.
+    **Raises:** an `ArgumentError` for a mask of another shape, and for known bodies that fill the box, cover no centre or touch an
+    open end.
     """
     if obstacle is None:
         return None
-    if traced(obstacle):
-        raise ArgumentError(
-            "Argument `obstacle` of `LatticeBoltzmann` must be known before a simulation is traced, for it is made of whole cells. "
-            "`IncompressibleFlow` has derivatives by the shape of a body."
-        )
     solid = _mask(grid, boundaries, obstacle)
+    if isinstance(solid, Array):
+        return solid
     if solid.all():
         raise ArgumentError(
             "Argument `obstacle` must leave cells to the fluid, but it fills the box. Is its sign right?"
@@ -102,18 +100,33 @@ def solid_cells(grid: Grid, boundaries: Boundaries, obstacle: Any) -> np.ndarray
     return solid
 
 
-def _mask(grid: Grid, boundaries: Boundaries, obstacle: Any) -> np.ndarray:
+def _mask(grid: Grid, boundaries: Boundaries, obstacle: Any) -> np.ndarray | Array:
     distance = obstacle.distance if isinstance(obstacle, Obstacle) else obstacle
     if callable(distance):
         with jax.ensure_compile_time_eval():
-            return np.asarray(_called(at_centres, grid, boundaries, distance) < 0)
-    solid = np.asarray(distance)
+            solid = _whole(_called(at_centres, grid, boundaries, distance))
+            return solid if traced(solid) else np.asarray(solid)
+    solid = distance if traced(distance) else np.asarray(distance)
     if solid.dtype != bool or solid.shape != grid.shape:
         raise ArgumentError(
             f"Argument `obstacle` must be a signed distance, such as a `Disk`, or booleans of the shape {grid.shape} of the grid, "
             f"true inside the body, but it has the type {solid.dtype} and the shape {solid.shape}."
         )
     return solid
+
+
+@jax.custom_jvp
+def _whole(distance: Array) -> Array:
+    """The cells inside, of which no derivative can be taken: it would be 0 without a word."""
+    return distance < 0
+
+
+@_whole.defjvp
+def _whole_jvp(primals: Any, tangents: Any) -> Any:
+    raise ArgumentError(
+        "Argument `obstacle` of `LatticeBoltzmann` has no derivatives as long as it is made of whole cells. Take "
+        '`surface="cut"`, or `IncompressibleFlow`, which have derivatives by the shape and place of a body.'
+    )
 
 
 def _called(function: Callable[..., Any], *arguments: Any) -> Any:

@@ -13,22 +13,23 @@ from ._lattice import Lattice
 
 
 def links(
-    lattice: Lattice, boundaries: Boundaries, shape: tuple[int, ...], solid: np.ndarray | None
-) -> UInt32[np.ndarray, "..."] | None:
+    lattice: Lattice, boundaries: Boundaries, shape: tuple[int, ...], solid: np.ndarray | Array | None
+) -> UInt32[np.ndarray, "..."] | UInt32[Array, "..."] | None:
     """The links of each cell that end on a wall or a body: bit i where population i comes back from it; None without any.
 
     Cells inside a body are kept apart from the fluid in the same way, so that they change nothing and need no other rule.
     """
-    found = np.zeros(shape, np.uint32)
+    found: Any = np.zeros(shape, np.uint32)
     for i, c in enumerate(lattice.velocities):
-        blocked = np.zeros(shape, bool)
-        if solid is not None:
-            blocked |= solid != np.roll(solid, c, range(len(shape)))
+        blocked: Any = np.zeros(shape, bool)
         for axis, side, _ in walls(boundaries):
             if c[axis] == side:
                 blocked[face(axis, side)] = True
-        found |= blocked.astype(np.uint32) << np.uint32(i)
-    return found if found.any() else None
+        if solid is not None:
+            numbers = jnp if isinstance(solid, Array) else np
+            blocked = blocked | (solid != numbers.roll(solid, c, tuple(range(len(shape)))))
+        found = found | blocked.astype(np.uint32) << np.uint32(i)
+    return found if isinstance(found, Array) or found.any() else None
 
 
 def walls(boundaries: Boundaries) -> list[tuple[int, int, Any]]:

@@ -12,7 +12,7 @@ from jaxtyping import Array, Complex, Float
 from ..._errors import ArgumentError
 from ...core import scaled
 from ..grids._grid import Grid
-from ..grids._slabs import filled_up, over, to_columns, to_slabs
+from ..grids._parts import check_stages, filled_up, layout, over, spectral_layout, stages
 from ._transforms import Kept, cut, each, field_of, modes_of, widened
 
 
@@ -48,6 +48,7 @@ class Waves:
             raise ArgumentError(
                 "Fourier series over several devices need two or three dimensions, but the grid has one."
             )
+        check_stages(self.grid, "Fourier series")
 
     @property
     def cutoffs(self) -> tuple[int, ...]:
@@ -61,20 +62,24 @@ class Waves:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of the modes of one field; over devices the last axis is filled up, so that all hold as many."""
-        *others, last = self.cutoffs
-        return (*(2 * k + 1 for k in others), filled_up(last + 1 if self.real else 2 * last + 1, self.grid))
+        """The shape of the modes of one field; over devices axes that are dealt out are filled up, so that all hold as many."""
+        return tuple(filled_up(self._count(axis), self.grid, axis) for axis in range(self.grid.dimensions))
+
+    def _count(self, axis: int) -> int:
+        """The number of modes kept along an axis."""
+        half = self.real and axis == self.grid.dimensions - 1
+        return self.cutoffs[axis] + 1 if half else 2 * self.cutoffs[axis] + 1
 
     def indices(self, axis: int) -> np.ndarray:
         """The wave indices along an axis in the order of the modes: 0, 1, ..., K, -K, ..., -1.
 
-        What fills up the last axis of a grid over devices are indices above K, of waves that stay 0.
+        What fills up an axis of a grid over devices are indices above K, of waves that stay 0.
         """
         cutoff, last = self.cutoffs[axis], axis == self.grid.dimensions - 1
         found = np.arange(cutoff + 1)
         if not (self.real and last):
             found = np.concatenate([found, np.arange(-cutoff, 0)])
-        more = self.shape[-1] - found.size if last else 0
+        more = self.shape[axis] - found.size
         return np.concatenate([found, cutoff + 1 + np.arange(more)])
 
     def wavenumber(self, axis: int, dtype: DTypeLike = float) -> Float[Array, "..."]:
@@ -96,14 +101,19 @@ class Waves:
 
     def weights(self, dtype: DTypeLike = float) -> Float[Array, "..."]:
         """Return the weight of each mode in sums over all modes: 2 where its mirror image is not kept."""
-        index = self.indices(self.grid.dimensions - 1)
-        last = np.where((index == 0) | (not self.real), 1.0, 2.0) * (index <= self.cutoffs[-1])
-        return jnp.broadcast_to(jnp.asarray(last.reshape([1] * (self.grid.dimensions - 1) + [-1]), dtype), self.shape)
+        total = np.ones(())
+        for axis, cutoff in enumerate(self.cutoffs):
+            index = self.indices(axis)
+            twice = self.real and axis == self.grid.dimensions - 1
+            along = np.where((index == 0) | (not twice), 1.0, 2.0) * (index <= cutoff)
+            total = total * along.reshape([-1 if i == axis else 1 for i in range(self.grid.dimensions)])
+        return jnp.asarray(total, dtype)
 
     def modes(self, field: Array) -> Complex[Array, "..."]:
         """The modes of fields; what lies beyond the cutoffs is left out."""
         if self.grid.devices:
-            return over(self.grid, self._columns, (field.ndim - self.grid.dimensions,), field.ndim - 1, field)
+            given, found = layout(self.grid, field.ndim), spectral_layout(self.grid, field.ndim)
+            return over(self.grid, self._modes_on_parts, (given,), found, field)
         if self.real:
             return modes_of(self.kept, field)
         return each(
@@ -113,32 +123,43 @@ class Waves:
     def field(self, modes: Complex[Array, "..."]) -> Array:
         """The fields of modes."""
         if self.grid.devices:
-            return over(self.grid, self._slabs, (modes.ndim - 1,), modes.ndim - self.grid.dimensions, modes)
+            given, found = spectral_layout(self.grid, modes.ndim), layout(self.grid, modes.ndim)
+            return over(self.grid, self._field_on_parts, (given,), found, modes)
         if self.real:
             return field_of(self.kept, modes)
         return each(
             lambda x: _backward(widened(self.kept, x, self._axes, real=False), self._axes), modes, self.grid.dimensions
         )
 
-    def _columns(self, slab: Array) -> Array:
-        """Transform the slab of a field on one device to its columns of the modes."""
-        first, *others = self._axes
-        found = cut(self.kept, _forward(slab, tuple(others), self.real), tuple(others), real=self.real)
-        more = self.shape[-1] - found.shape[-1]
-        found = jnp.pad(found, [(0, more if i == found.ndim - 1 else 0) for i in range(found.ndim)])
-        found = to_columns(found, found.ndim + first)
-        return cut(self.kept, _forward(found, (first,)), (first,), real=False)
+    def _modes_on_parts(self, found: Array) -> Array:
+        """Transform the part of a field on one device to its part of the modes."""
+        for axes, turn in stages(self.grid):
+            if axes:
+                real, places = self._stage(axes)
+                found = cut(self.kept, _forward(found, places, real), places, real=real)
+            if turn is not None:
+                found = turn.there(found, self.grid.dimensions)
+        return found
 
-    def _slabs(self, columns: Array) -> Array:
-        """Transform the columns of the modes on one device to its slab of the field."""
-        first, *others = self._axes
-        found = _backward(widened(self.kept, columns, (first,), real=False), (first,))
-        found = to_slabs(found, found.ndim + first)
-        kept = self.cutoffs[-1] + 1 if self.real else 2 * self.cutoffs[-1] + 1
-        found = widened(self.kept, lax.slice_in_dim(found, 0, kept, axis=-1), tuple(others), real=self.real)
-        if self.real:
-            return jnp.fft.irfftn(found, s=self.grid.shape[1:], axes=tuple(others), norm="forward")
-        return _backward(found, tuple(others))
+    def _field_on_parts(self, found: Array) -> Array:
+        """Transform the part of the modes on one device to its part of the field."""
+        for axes, turn in reversed(stages(self.grid)):
+            if turn is not None:
+                kept = self._count(turn.split) if turn.split in axes else None
+                found = turn.back(found, self.grid.dimensions, kept)
+            if not axes:
+                continue
+            real, places = self._stage(axes)
+            found = widened(self.kept, found, places, real=real)
+            if real:
+                found = jnp.fft.irfftn(found, s=[self.grid.shape[axis] for axis in axes], axes=places, norm="forward")
+            else:
+                found = _backward(found, places)
+        return found
+
+    def _stage(self, axes: tuple[int, ...]) -> tuple[bool, tuple[int, ...]]:
+        """Tell whether a stage of the transform takes real fields, and its axes from the last one backwards."""
+        return self.real and axes[-1] == self.grid.dimensions - 1, tuple(axis - self.grid.dimensions for axis in axes)
 
     def derivative(self, modes: Complex[Array, "..."], axis: int) -> Complex[Array, "..."]:
         """The modes of the derivative along an axis."""

@@ -12,8 +12,9 @@ from ..._errors import ArgumentError
 from ..._types import State
 from ..grids._checks import check_vector
 from ..grids._grid import Grid
+from ..grids._parts import check_stages
 from ..spectral._force import InputForce
-from ._obstacle import Obstacle, check_body
+from ._obstacle import Obstacle, check_body, with_images
 
 
 def check_flux(grid: Grid, flux: object) -> None:
@@ -25,6 +26,20 @@ def check_flux(grid: Grid, flux: object) -> None:
         raise ArgumentError(f'Argument `flux` must be "central", "central4" or "upwind", but it is {flux!r}.')
     if flux == "central4":
         grid.check_uniform('the flux "central4"')
+
+
+def check_parts(grid: Grid, ended: Sequence[bool]) -> None:
+    """Refuse ends of axes that are divided between devices.
+
+    **Raises:** an `ArgumentError`.
+    """
+    for axis in range(len(grid.parts)):
+        if ended[axis]:
+            raise ArgumentError(
+                f"The {('first', 'second')[axis]} axis of incompressible flow over {' x '.join(map(str, grid.parts))} devices must "
+                "be periodic, but `boundaries` end it. Let periodic axes be the first, or take devices in a row."
+            )
+    check_stages(grid, "the pressure of incompressible flow")
 
 
 def check_pushes(
@@ -81,7 +96,8 @@ def review_staggered(system: Any, y0: State) -> None:
     if not all(np.isfinite(u).all() for u in values):
         return  # the solve says where
     body = system.obstacle
-    if body is not None and not np.any(np.asarray(body.distance(at.mesh(None, values[0].dtype))) < 0):
+    centres = at.mesh(None, values[0].dtype)
+    if body is not None and not np.any(np.asarray(with_images(body.distance, at.periods)(centres)) < 0):
         warnings.warn(
             f"The obstacle of {name} holds no centre of a cell: it is thinner than cells, or outside the grid, and the flow may "
             "not see it. Take cells of a fifth of its thickness, and check its place.",

@@ -29,17 +29,17 @@ from ...core import (
 from ..grids._at_time import rates_at, with_boundaries_at
 from ..grids._boundary import Boundaries, Boundary, NoSlip, Piecewise, as_boundaries, conditions_of
 from ..grids._grid import Grid
-from ..grids._slabs import laid_out, on_its_slabs
+from ..grids._parts import laid_out, on_its_parts
 from ..grids._values import inputs_of_values
 from ..spectral._force import InputForce
 from ._cut import Cut, cut
 from ._diffusion import smoothed
 from ._ends import balanced, slopes_at_ends, with_ends
-from ._force_review import check_flux, check_pushes, note_staggered, review_staggered
+from ._force_review import check_flux, check_parts, check_pushes, note_staggered, review_staggered
 from ._input_force import given_force, inputs_of_force
 from ._loads import force_on, loads
 from ._momentum import advection, diffusion, scalar_slope, strain, surrounded
-from ._obstacle import Obstacle
+from ._obstacle import Obstacle, with_images
 from ._projection import Projected, pressure_outside, project, project_through, unconverged
 from ._staggered import Components, Staggered, check_alike, ends_of, open_ends_of, to_faces
 
@@ -144,11 +144,7 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
             )
         self.grid, self.flux, self.tolerance, self.iterations = grid, flux, tolerance, iterations
         self.boundaries = as_boundaries(grid, boundaries)
-        if grid.devices and ends_of(self.boundaries)[0]:
-            raise ArgumentError(
-                "The first axis of incompressible flow over several devices must be periodic, but `boundaries` end it. Let a "
-                "periodic axis be the first."
-            )
+        check_parts(grid, ends_of(self.boundaries))
         self.scalar_boundaries = None
         if diffusivity is not None:
             self.scalar_boundaries = as_boundaries(grid, scalar_boundaries, kind="scalar")
@@ -228,7 +224,7 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
 
     def vector_field(self, t: ArrayLike, y: StaggeredFlow, inputs: Inputs) -> StaggeredFlow:
         now = self._now(t, y, inputs)
-        slope = None if self.diffusivity is None else on_its_slabs(now, IncompressibleFlow._scalar_slope, y, y.scalar)
+        slope = None if self.diffusivity is None else on_its_parts(now, IncompressibleFlow._scalar_slope, y, y.scalar)
         return StaggeredFlow(self._projected(t, y, inputs).velocity, slope)
 
     def _now(self, t: ArrayLike, y: StaggeredFlow, inputs: Inputs) -> "IncompressibleFlow":
@@ -255,7 +251,7 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
 
     def _cut(self, dtype: DTypeLike) -> Cut:
         assert self.obstacle is not None
-        return cut(self.at, self.obstacle.distance, dtype)
+        return cut(self.at, with_images(self.obstacle.distance, self.at.periods), dtype)
 
     def _through(self, moved: Components, mobility: Components) -> Projected:
         return project_through(self.at, moved, mobility, self.tolerance, self.iterations)
@@ -263,7 +259,7 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
     def _pushed(self, t: ArrayLike, y: StaggeredFlow, inputs: Inputs = None) -> Components:
         """The slope of the velocity without pressure and obstacle."""
         now = self._now(t, y, inputs)
-        total = on_its_slabs(now, IncompressibleFlow._carried, y.velocity)
+        total = on_its_parts(now, IncompressibleFlow._carried, y.velocity)
         for added in (self._forces(t, y, inputs), None if self.source is None else self.source(t, y.velocity)):
             if added is not None:
                 total = [a + b for a, b in zip(total, added, strict=True)]

@@ -2,9 +2,11 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 
-from ._obstacle import Obstacle
+from ..grids._images import nearest_image
+from ._obstacle import Obstacle, seen_from, with_images
 from ._staggered import Components, Staggered
 
 
@@ -16,17 +18,18 @@ def force_on(lost: Components) -> Array:
 def loads(at: Staggered, obstacle: Obstacle, lost: Components, pressure: Array) -> dict[str, Array]:
     """Force, lift and torque, and the difference of pressure between the two taps of a body that has them."""
     force = force_on(lost)
-    found = {"drag": force, "lift": force[1], "torque": _torque(at, obstacle.pivot, lost)}
+    found = {"drag": force, "lift": force[1], "torque": _torque(at, obstacle, lost)}
     if obstacle.taps is not None:
         first, second = (_on_surface(at, obstacle, place, pressure) for place in obstacle.taps)
         found["pressure_difference"] = first - second
     return found
 
 
-def _torque(at: Staggered, pivot: Array | None, lost: Components) -> Array:
-    """About the pivot: one number in two dimensions, three in three."""
-    d, dtype = at.dimensions, lost[0].dtype
-    arm = lambda i, j: at.mesh(i, dtype)[j] - (0 if pivot is None else pivot[j])
+def _torque(at: Staggered, obstacle: Obstacle, lost: Components) -> Array:
+    """About the pivot: one number in two dimensions, three in three. Faces of a body over a periodic end are beside each other."""
+    d, dtype, pivot = at.dimensions, lost[0].dtype, obstacle.pivot
+    places = [seen_from(obstacle.distance, at.mesh(i, dtype), at.periods) for i in range(d)]
+    arm = lambda i, j: places[i][j] - (0 if pivot is None else pivot[j])
     about = lambda i, j: jnp.sum(arm(j, i) * lost[j]) - jnp.sum(arm(i, j) * lost[i])
     return about(0, 1) if d == 2 else jnp.stack([about(1, 2), about(2, 0), about(0, 1)])
 
@@ -37,7 +40,7 @@ NEAR, FAR = 1.5, 2.5
 
 def _on_surface(at: Staggered, obstacle: Obstacle, place: Array, pressure: Array) -> Array:
     """The pressure on the surface closest to a place, on a line through two points outside."""
-    level = lambda x: obstacle.distance(tuple(x))
+    level = lambda x: with_images(obstacle.distance, at.periods)(tuple(x))
     normal = jax.grad(level)(place)
     size = jnp.sqrt(jnp.sum(normal**2))
     normal = normal / size
@@ -48,9 +51,15 @@ def _on_surface(at: Staggered, obstacle: Obstacle, place: Array, pressure: Array
 
 
 def _between(at: Staggered, field: Array, point: Array) -> Array:
-    """A field of the centres at a point, linear between them along each axis."""
+    """A field of the centres at a point, linear between them along each axis, around a periodic one."""
     for axis in range(at.dimensions):  # each product takes the first axis away
-        centres = jnp.asarray(at.grid.centres(axis), field.dtype)
+        centres, period = at.grid.centres(axis), at.periods[axis]
+        if period is not None:
+            centres = np.concatenate([centres[-1:] - period, centres, centres[:1] + period])
+            field = jnp.concatenate([field[-1:], field, field[:1]])
+            place = nearest_image(point[axis], at.grid.origin[axis] + 0.5 * period, period)
+            point = point.at[axis].set(place)
+        centres = jnp.asarray(centres, field.dtype)
         n = centres.shape[0]
         k = jnp.clip(jnp.searchsorted(centres, jax.lax.stop_gradient(point[axis])), 1, n - 1)
         share = (point[axis] - centres[k - 1]) / (centres[k] - centres[k - 1])

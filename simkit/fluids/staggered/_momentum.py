@@ -8,8 +8,8 @@ from jaxtyping import Array
 
 from ..grids._boundary import Boundaries, Periodic
 from ..grids._ghost import cells
+from ..grids._parts import Seam, exchanged
 from ..grids._reconstruction import limited
-from ..grids._slabs import Seam, exchanged
 from ._staggered import Components, Staggered, along_walls, held, of_scalar, onwards, over, with_ghosts
 
 

@@ -10,6 +10,7 @@ from jaxtyping import Array, Float
 
 from ..._errors import ArgumentError
 from ...core import POSITIVE, quantity, traced
+from ..grids._images import Periods, nearest_image
 
 
 class Obstacle(eqx.Module):
@@ -24,7 +25,8 @@ class Obstacle(eqx.Module):
 
     - `distance`: a callable `x -> d` of the tuple of coordinates, negative inside, such as a `Disk`. Its numbers are parameters
         with gradients: the body has a shape that can be fitted. Any function that is 0 on the surface and close to linear beside
-        it will do. Several bodies are the least of their distances.
+        it will do. Several bodies are the least of their distances. A `Disk` or `Box` over a periodic end comes in at the other
+        one; other functions must be periodic themselves.
     - `pivot`: the point about which the torque is taken, shape (dimensions,); by default the origin of the coordinates.
     - `taps`: two points, shape (2, dimensions). The output `pressure_difference` is the pressure on the surface closest to the
         first, less that closest to the second.
@@ -67,7 +69,12 @@ class Box(eqx.Module):
         return jnp.minimum(inside, 0) + jnp.where(outside > 0, jnp.sqrt(jnp.maximum(outside, tiny)), 0)
 
 
-def nearest(body: object, x: Sequence[Array], periods: Sequence[float | None]) -> tuple[Array, ...]:
+def with_images(body: Callable[..., Array], periods: Periods) -> Callable[[tuple[Array, ...]], Array]:
+    """The signed distance from a body and its images along axes with a period; that of bodies but `Disk` and `Box` as it is."""
+    return lambda x: body(seen_from(body, x, periods))
+
+
+def seen_from(body: object, x: Sequence[Array], periods: Periods) -> tuple[Array, ...]:
     """Coordinates as seen from the nearest image of a `Disk` or `Box` along axes with a period; those of other bodies as they are.
 
     The distance from the nearest image is that from all images together.
@@ -77,8 +84,7 @@ def nearest(body: object, x: Sequence[Array], periods: Sequence[float | None]) -
     _check_coordinates(body.centre, tuple(x))
     found = list(x)
     for axis, (period, c) in enumerate(zip(periods, body.centre, strict=False)):
-        if period is not None:
-            found[axis] = x[axis] - period * jnp.round((x[axis] - c) / period)
+        found[axis] = nearest_image(x[axis], c, period)
     return tuple(found)
 
 

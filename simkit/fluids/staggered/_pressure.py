@@ -15,7 +15,7 @@ from ..grids._cells import cells
 from ..grids._cosines import evens_and_odds, in_order, inverse, quarter_turns
 from ..grids._grid import Grid
 from ._eigenvectors import eigenvectors, product
-from ._slab_poisson import solve_on_slabs
+from ._poisson_on_parts import solve_on_parts
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +49,7 @@ class FastPoisson:
     def __call__(self, right: Float[Array, "..."]) -> Float[Array, "..."]:
         fixed = self.fixed or ((False, False),) * self.grid.dimensions
         if self.grid.devices:
-            return solve_on_slabs(self.grid, self.walls, fixed, right)
+            return solve_on_parts(self.grid, self.walls, fixed, right)
         plan = _plan(self.grid, self.walls, fixed)
         shape = plan.shape
         known = lambda x: jnp.asarray(x, right.dtype)

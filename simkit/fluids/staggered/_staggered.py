@@ -28,7 +28,8 @@ from ..grids._boundary import (
 )
 from ..grids._ghost import cells
 from ..grids._grid import Grid
-from ..grids._slabs import Seam, exchanged
+from ..grids._images import Periods
+from ..grids._parts import Seam, exchanged
 
 Components = tuple[Array, ...]
 
@@ -48,6 +49,11 @@ class Staggered:
     @property
     def dimensions(self) -> int:
         return self.grid.dimensions
+
+    @property
+    def periods(self) -> Periods:
+        """The lengths of periodic axes, None for those with ends."""
+        return tuple(None if wall else length for wall, length in zip(self.walls, self.grid.lengths, strict=True))
 
     def open_ends(self, axis: int) -> tuple[bool, bool]:
         """Tell which ends of an axis, lower and upper, have a given pressure."""

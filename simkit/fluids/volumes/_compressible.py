@@ -32,8 +32,8 @@ from ..grids._boundary import Boundaries, Boundary, NoSlip, Piecewise, as_bounda
 from ..grids._checks import check_lowest, check_shapes, check_vector, lowest
 from ..grids._ghost import along_end, cells, chosen, padded
 from ..grids._grid import Grid
+from ..grids._parts import laid_out, on_its_parts
 from ..grids._reconstruction import RECONSTRUCTIONS, WENO5Z, Reconstruction, named
-from ..grids._slabs import laid_out, on_its_slabs
 from ..grids._values import inputs_of_values
 from ._characteristic import TRANSVERSE, VARIABLES, flux_through
 from ._gas import (
@@ -142,7 +142,7 @@ class CompressibleFlow(TransportSystem, Reviewed, Explained):
 
     def vector_field(self, t: ArrayLike, y: ConservedGas, inputs: Inputs) -> ConservedGas:
         now = with_boundaries_at(self, t, inputs, y.density.dtype)
-        slope = on_its_slabs(now, CompressibleFlow._slope, y)
+        slope = on_its_parts(now, CompressibleFlow._slope, y)
         if self.source is None:
             return slope
         x = tuple(jnp.asarray(c, y.density.dtype) for c in self.grid.mesh())

@@ -28,8 +28,8 @@ from ..grids._boundary import Boundaries, Boundary, Piecewise, as_boundaries, co
 from ..grids._checks import check_lowest, check_shapes, lowest
 from ..grids._ghost import along_end, cells, chosen, padded
 from ..grids._grid import Grid
+from ..grids._parts import laid_out, on_its_parts
 from ..grids._reconstruction import MUSCL, RECONSTRUCTIONS, FirstOrder, Reconstruction, named
-from ..grids._slabs import laid_out, on_its_slabs
 from ..grids._values import inputs_of_values
 from ._open import Level, Open
 from ._water import ConservedWater, Water, velocity_of, water_flux
@@ -112,7 +112,9 @@ class ShallowWater(StiffTransportSystem, Reviewed, Explained):
 
     def vector_field(self, t: ArrayLike, y: ConservedWater, inputs: Inputs) -> ConservedWater:
         now = with_boundaries_at(self, t, inputs, y.height.dtype)
-        slope = on_its_slabs(now, ShallowWater._slope, y)
+        slope = on_its_parts(now, ShallowWater._slope, y)
+        force = jnp.stack(self._forces(y.height, [velocity_of(y.height, q, self.dry) for q in y.discharge]))
+        slope = ConservedWater(slope.height, slope.discharge + force)
         if self.source is None:
             return slope
         x = tuple(jnp.asarray(c, y.height.dtype) for c in self.grid.mesh())
@@ -126,8 +128,7 @@ class ShallowWater(StiffTransportSystem, Reviewed, Explained):
         total = [jnp.zeros_like(height)] * (1 + len(velocity))
         for axis in range(len(velocity)):
             total = [a - b for a, b in zip(total, self._divergence(rows, axis), strict=True)]
-        force = self._forces(height, velocity)
-        return ConservedWater(total[0], jnp.stack([a + f for a, f in zip(total[1:], force, strict=True)]))
+        return ConservedWater(total[0], jnp.stack(total[1:]))
 
     def _divergence(self, rows: list[Array], axis: int) -> list[Array]:
         """Return the outflow of each cell through its two faces across an axis, with the slope of the bed."""
