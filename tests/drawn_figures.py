@@ -50,7 +50,51 @@ def shares():
     )
 
 
+def field_fit():
+    """A fit of a field and a number, with made-up directions."""
+    prior = simkit.fields.Matern(1.0, length=0.5, box=(1.0, 2.0))
+    data = simkit.Experiment("a", [1.0], {"x": np.ones((1, 6, 12))})
+    model = Pictured(np.zeros((6, 12)))
+    problem = simkit.Problem(model, data, free={"a": simkit.Free(prior)}, noise={"x": simkit.noise.Normal(1.0)})
+    vectors = np.linalg.qr(np.random.default_rng(0).normal(size=(72, 4)))[0].T
+    values = np.sin(np.arange(72.0))
+    counts = dict.fromkeys(("status", "products", "coarse", "simulations", "linearisations", "failures"), 0)
+    return simkit.fitting.FieldFit(
+        unknowns=problem.unknowns,
+        units=("1",),
+        data_count=72,
+        estimate=jnp.asarray(values),
+        z=jnp.asarray(values),
+        objective=1.0,
+        log_likelihood=-1.0,
+        chi_squared=1.0,
+        gradients=(1.0, 1e-7),
+        first=1.0,
+        method="by hand",
+        eigenvalues=jnp.asarray([9.0, 4.0, 1.0, 0.1]),
+        vectors=jnp.asarray(vectors),
+        deviations=jnp.ones(72),
+        directions=jnp.zeros((0, 72)),
+        cuts=jnp.zeros(0),
+        **counts,
+    )
+
+
+class Pictured(simkit.StaticSystem):
+    """A picture that is seen as it is."""
+
+    a: jax.Array
+
+    def outputs(self, t, y, inputs):
+        return {"x": self.a}
+
+    @classmethod
+    def example(cls):
+        return simkit.Example(cls(np.zeros((6, 12))), None, np.arange(2.0))
+
+
 FIGURES = {
+    "field fit": lambda: viz.plot_field_fit(field_fit()),
     "bifurcation": lambda: viz.plot_bifurcation(np.arange(4.0), settled(), "x", parameter="k"),
     "sensitivity": lambda: viz.plot_sensitivity(shares()),
     "map": lambda: viz.plot_map(

@@ -500,6 +500,7 @@ ROWS = {
         "`output` must be the name of an output",
     ),
     "interactive fit": (lambda: simkit.viz.interactive(FIT), "`figure` must be a figure of Matplotlib"),
+    "field fit of numbers": (lambda: simkit.viz.plot_field_fit(FIT), "`fit` must be a fit of fields"),
     "figure of a sweep without results": (lambda: simkit.viz.plot_sweep([1.0], {}), "it is empty"),
     "figure of no predictive check": (
         lambda: simkit.viz.plot_predictive_check(FIT),

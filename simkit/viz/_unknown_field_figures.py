@@ -6,6 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from .._doors import check_kind
 from .._errors import ArgumentError
 from ..fitting import FieldFit
 from ..problem import AbstractField
@@ -38,6 +39,8 @@ def plot_field_fit(fit: FieldFit, *, title: str = "") -> Figure:
     simkit.viz.plot_field_fit(fit)
     ```
     """
+    remedy = "It is what `simkit.fit` returns with `GaussNewtonCG` or `FieldLBFGS`."
+    check_kind("fit", fit, FieldFit, "a fit of fields", remedy)
     rows = [
         (
             block.name if block.shape[:lead] == () else f"{block.name}, {', '.join(map(str, which))}",
