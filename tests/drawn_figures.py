@@ -54,7 +54,7 @@ def field_fit():
     """A fit of a field and a number, with made-up directions."""
     prior = simkit.fields.Matern(1.0, length=0.5, box=(1.0, 2.0))
     data = simkit.Experiment("a", [1.0], {"x": np.ones((1, 6, 12))})
-    model = Pictured(np.zeros((6, 12)))
+    model = Pictured(jnp.zeros((6, 12)))
     problem = simkit.Problem(model, data, free={"a": simkit.Free(prior)}, noise={"x": simkit.noise.Normal(1.0)})
     vectors = np.linalg.qr(np.random.default_rng(0).normal(size=(72, 4)))[0].T
     values = np.sin(np.arange(72.0))
@@ -90,7 +90,7 @@ class Pictured(simkit.StaticSystem):
 
     @classmethod
     def example(cls):
-        return simkit.Example(cls(np.zeros((6, 12))), None, np.arange(2.0))
+        return simkit.Example(cls(jnp.zeros((6, 12))), None, np.arange(2.0))
 
 
 FIGURES = {
