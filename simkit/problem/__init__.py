@@ -15,6 +15,7 @@ from ._closed_solution import solved as solved  # internal
 from ._contaminated import ContaminatedNormal as ContaminatedNormal  # internal
 from ._correlated import Correlated as Correlated  # internal
 from ._dataset import Dataset as Dataset  # internal
+from ._dataset import in_shape as in_shape  # internal
 from ._dense import check_dense as check_dense  # internal
 from ._dependence import GaussianCopula as GaussianCopula
 from ._dependence import Joint as Joint  # internal
