@@ -53,8 +53,8 @@ class Sparse(eqx.Module):
     - `l1_ratio`: $\alpha$, 1 for L1 alone. With less, unknowns that do the same stay or go together.
     - `strengths`: the path, decreasing; by default `count` of them, evenly on a logarithmic scale over three decades. The fit
         without penalty always belongs to it.
-    - `search`: "path", or "all" for a search through all $2^n$ models of up to twelve `names`, without a penalty: each is fitted from
-        eight starts, all by one program. What a criterion says of models that compete is then known of every one.
+    - `search`: "path", or "all" for all $2^n$ models of up to twelve `names`, without a penalty: each is fitted from eight starts,
+        all by one program, and the criterion is known of every one.
     - `max_steps`, `tolerance`: the most steps at one strength, and the length of the last, in standard errors.
 
     **Good values:** the defaults. Without enough data for a fit of all unknowns take `weights="equal"`, and cross-validation.
@@ -126,7 +126,8 @@ class Sparse(eqx.Module):
         if not isinstance(self.by, str) or self.strengths is not None or self.l1_ratio != 1:
             named = "strengths" if self.strengths is not None else "l1_ratio" if self.l1_ratio != 1 else "by"
             raise ArgumentError(
-                f'`search="all"` has no penalty and chooses by "bic", "aic" or "aicc": leave `{named}` out, or take `search="path"`.'
+                f'`search="all"` has no penalty and chooses by "bic", "aic" or "aicc": leave `{named}` out, or take '
+                '`search="path"`.'
             )
 
     def _check_values(self) -> None:

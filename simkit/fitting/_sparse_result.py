@@ -11,7 +11,6 @@ from ..problem import Problem, check_problem, with_fixed
 from ._fit_result import FitResult
 from ._given_fit import check_fit
 
-
 MOST_LINES = 16
 """Most models that a search through all of them prints."""
 
@@ -98,7 +97,10 @@ class SparseFit(eqx.Module):
         if searched := bool(np.isnan(np.asarray(self.strengths)).all()):
             lines = [f"SparseFit: {self.method}, {told}", f"  {'log lik.':>12} {self.by:>12} {'above':>9}  model"]
         else:
-            lines = [f"SparseFit: {self.method}, {told}", f"  {'strength':>10} {'kept':>5} {'log lik.':>12} {self.by:>12}"]
+            lines = [
+                f"SparseFit: {self.method}, {told}",
+                f"  {'strength':>10} {'kept':>5} {'log lik.':>12} {self.by:>12}",
+            ]
         seen: set[tuple[str, ...]] = set()
         rows = list(zip(self.table(), self.models, strict=True))
         if searched:
@@ -121,9 +123,7 @@ class SparseFit(eqx.Module):
         if self.vanished:
             lines.append("  nothing: " + ", ".join(f"{name} = {x:g}" for name, x in self.vanished.items()))
         if not bool(self.converged[self.chosen]):
-            lines.append(
-                "  warning: the estimate of the chosen model had not settled. Raise `max_steps` of `Sparse`."
-            )
+            lines.append("  warning: the estimate of the chosen model had not settled. Raise `max_steps` of `Sparse`.")
         if self.fit is not None:
             lines.append("of the chosen model, as if it had been known:")
             lines.append(repr(self.fit))

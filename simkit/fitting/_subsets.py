@@ -61,9 +61,7 @@ class Subsets:
             self.descend(worse, self.z[source[worse]])
 
 
-def every_subset(
-    lean: Problem, full: FitResult, places: np.ndarray, target: np.ndarray, key: PRNGKeyArray
-) -> Subsets:
+def every_subset(lean: Problem, full: FitResult, places: np.ndarray, target: np.ndarray, key: PRNGKeyArray) -> Subsets:
     """Fit all models in which some of the unknowns at `places` are held at `target`, coordinates of the fit."""
     found = Subsets(lean, places, target)
     drawn: Array = drawn_starts(lean, key, TOGETHER - 1)
