@@ -204,7 +204,6 @@ def test_what_cannot_vanish_is_refused(drawn):
         simkit.fit(problem, method=simkit.Sparse(["b0"], targets={"b0": 30.0}))
 
 
-@pytest.mark.slow
 def test_a_search_through_all_models_is_that_of_least_squares_and_is_kept_in_files(problem, drawn, tmp_path):
     rows, values = drawn
 
