@@ -156,7 +156,8 @@ def _sensitivities(asked: Problem, z: Array, kinds: tuple[tuple[str, ...], ...])
     joint = isinstance(asked.likelihood, CorrelatedData)
     found: list[Array] = []
     for names in kinds:
-        location, noise = heads[names[0]]
+        first = names[0]
+        location, noise = heads[first]
         if joint and (len(names) > 1 or isinstance(noise, Correlated)):
             found.append(informed_rows(list(names), heads, jacobian, jnp.ones((*location.shape, len(names)), bool)))
             continue
@@ -165,7 +166,7 @@ def _sensitivities(asked: Problem, z: Array, kinds: tuple[tuple[str, ...], ...])
             found_here,
             jnp.ones(location.shape, bool),
             [0 * location] * found_here.size,
-            jax.tree.leaves(jacobian[names[0]]),
+            jax.tree.leaves(jacobian[first]),
         )
         found.append(jnp.stack(blocks, axis=2))
     most = max(x.shape[2] for x in found)

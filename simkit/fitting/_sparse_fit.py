@@ -72,7 +72,7 @@ def fit_sparse(problem: Problem, method: Sparse, own: Fit, again: Fit, key: PRNG
         if method.search == "all":
             counter.tell(f"{2 ** len(places)} models of {len(places)} unknowns that may vanish")
             every = every_subset(lean, full, places, target, key)
-            strengths, cost = np.full(len(every.active), np.nan), 0.0
+            strengths, cost, penalty = np.full(len(every.active), np.nan), 0.0, None
             path, active = _Path(every.z, every.value, every.settled), every.active
             ends = zip(every.z, every.log_likelihood, strict=True)
             rows = map(tuple, active.tolist())
@@ -90,6 +90,7 @@ def fit_sparse(problem: Problem, method: Sparse, own: Fit, again: Fit, key: PRNG
             models = _refitted(lean, path, active, places, target)
             cost = np.asarray(jax.vmap(Penalty.value)(penalty, jnp.asarray(path.z, dtype)))
         if isinstance(method.by, int):
+            assert penalty is not None
             score = _left_out(problem, method, penalty, path, key)
         else:
             score = np.array([_criterion(problem, method.by, models[tuple(row)], row) for row in active.tolist()])
