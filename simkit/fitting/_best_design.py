@@ -200,7 +200,9 @@ def _placed(problem: Problem, values: Mapping[str, Any]) -> Problem:
             dataset = eqx.tree_at(lambda d: d.times, dataset, own)
         else:
             known = problem.model.base_setup(0).get(name)
-            table[name] = jnp.full(len(problem.labels), -1), jnp.asarray(value, known.dtype)
+            # With the types of a table that was compiled, so that a designed problem takes the programs of the one before.
+            none = jnp.full(len(problem.labels), -1, jnp.asarray(0).dtype)
+            table[name] = none, jnp.asarray(value, known.dtype)
     model = eqx.tree_at(lambda m: m.table, problem.model, table, is_leaf=lambda x: x is problem.model.table)
     return problem.with_parts(model=model, dataset=dataset)
 

@@ -14,7 +14,18 @@ from .._doors import shown
 from .._errors import ArgumentError, check_known
 from ..core import Status, full_products, name_width
 from ..engine import note_trace
-from ..problem import Problem, check_independent, check_problem, information_of, named_parts, weighted
+from ..problem import (
+    Correlated,
+    CorrelatedData,
+    Problem,
+    check_independent,
+    check_problem,
+    correlated_groups,
+    information_of,
+    informed_rows,
+    named_parts,
+    weighted,
+)
 from ._fit_result import FitResult
 from ._given_fit import check_fit
 
@@ -70,7 +81,8 @@ def plan(
 
     - `problem`, `fit`: a problem and the result of fitting it.
     - `times`: the times at which could be measured, in all experiments.
-    - `outputs`: what could be measured, of the outputs with data; by default all.
+    - `outputs`: what could be measured, of the outputs with data; by default all. Those whose residuals are `Correlated` with each
+        other are measured together, as numbers of one sample, `drug and metabolite`.
     - `count`: how many measurements to choose, one after the other; one may be chosen repeatedly.
 
     **Returns:** a `Plan`. **Reference:** Lindley (1956), doi:10.1214/aoms/1177728069; Chaloner & Verdinelli (1995),
@@ -80,7 +92,8 @@ def plan(
     a prior: the gain counts from what is known.
     """
     check_problem(problem)
-    check_independent(problem, "`plan`")
+    if not isinstance(problem.likelihood, CorrelatedData):
+        check_independent(problem, "`plan`")
     check_fit(fit, problem)
     outputs = tuple(problem.data) if outputs is None else (outputs,) if isinstance(outputs, str) else tuple(outputs)
     for name in outputs:
@@ -91,7 +104,10 @@ def plan(
         times = np.atleast_1d(np.asarray(times, float))
     except (TypeError, ValueError) as error:
         raise ArgumentError(f"Argument `times` must be numbers, but it is {shown(times)}.") from error
-    rows, status = _sensitivities(problem.at(times), fit.z, outputs)
+    asked = problem.at(times)
+    kinds = _measured(asked, outputs)
+    outputs = tuple(" and ".join(kind) for kind in kinds)
+    rows, status = _sensitivities(asked, fit.z, kinds)
     if not np.all(np.asarray(status) == Status.OK):
         raise ArgumentError("Some experiment cannot be simulated at the estimate until the last of `times`.")
     block = np.asarray(rows, float)  # outputs, experiments, times, numbers of a datum, parameters
@@ -119,24 +135,40 @@ def plan(
     )
 
 
+def _measured(asked: Problem, outputs: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    """Outputs that are measured together: those that are correlated with each other, and each of the others alone."""
+    if not isinstance(asked.likelihood, CorrelatedData):
+        return tuple((name,) for name in outputs)
+    groups = [tuple(n for n in group if n in outputs) for group in correlated_groups(asked.base.noise, asked.dataset)]
+    return tuple(dict.fromkeys(next((group for group in groups if name in group), (name,)) for name in outputs))
+
+
 @eqx.filter_jit
-def _sensitivities(asked: Problem, z: Array, outputs: tuple[str, ...]) -> tuple[Array, Array]:
+def _sensitivities(asked: Problem, z: Array, kinds: tuple[tuple[str, ...], ...]) -> tuple[Array, Array]:
     """The sensitivities of all possible data, each in its standard deviations, of location and scatter."""
-    note_trace("plan", named_parts(asked) | {"outputs": outputs})
+    note_trace("plan", named_parts(asked) | {"outputs": kinds})
 
     def run(z: Array) -> Any:
         heads, status = asked.heads(asked.natural(z))
         return heads, (heads, status)
 
     jacobian, (heads, status) = jax.jacfwd(run, has_aux=True)(z)
-    found, most = [], max(len(jax.tree.leaves(heads[name])) for name in outputs)
-    for name in outputs:
-        location, noise = heads[name]
-        sensitivities = jax.tree.leaves(jacobian[name])
+    joint = isinstance(asked.likelihood, CorrelatedData)
+    found: list[Array] = []
+    for names in kinds:
+        first = names[0]
+        location, noise = heads[first]
+        if joint and (len(names) > 1 or isinstance(noise, Correlated)):
+            found.append(informed_rows(list(names), heads, jacobian, jnp.ones((*location.shape, len(names)), bool)))
+            continue
         found_here = information_of(noise, location)
         blocks, _, _ = weighted(
-            found_here, jnp.ones(location.shape, bool), [0 * location] * found_here.size, sensitivities
+            found_here,
+            jnp.ones(location.shape, bool),
+            [0 * location] * found_here.size,
+            jax.tree.leaves(jacobian[first]),
         )
-        blocks += [jnp.zeros_like(blocks[0])] * (most - len(blocks))
         found.append(jnp.stack(blocks, axis=2))
-    return jnp.stack(found), status
+    most = max(x.shape[2] for x in found)
+    pad = lambda x: jnp.pad(x, [(0, 0), (0, 0), (0, most - x.shape[2]), *[(0, 0)] * (x.ndim - 3)])
+    return jnp.stack([pad(x) for x in found]), status

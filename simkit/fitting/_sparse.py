@@ -11,6 +11,8 @@ from .._doors import check_count, check_mapping, shown
 from .._errors import ArgumentError
 
 CRITERIA = ("bic", "aic", "aicc")
+MOST_NAMES = 12
+"""Most names of which all models are fitted."""
 
 
 def _names(names: Any) -> Any:
@@ -51,6 +53,8 @@ class Sparse(eqx.Module):
     - `l1_ratio`: $\alpha$, 1 for L1 alone. With less, unknowns that do the same stay or go together.
     - `strengths`: the path, decreasing; by default `count` of them, evenly on a logarithmic scale over three decades. The fit
         without penalty always belongs to it.
+    - `search`: "path", or "all" for all $2^n$ models of up to twelve `names`, without a penalty: each is fitted from eight starts,
+        all by one program, and the criterion is known of every one.
     - `max_steps`, `tolerance`: the most steps at one strength, and the length of the last, in standard errors.
 
     **Good values:** the defaults. Without enough data for a fit of all unknowns take `weights="equal"`, and cross-validation.
@@ -85,6 +89,7 @@ class Sparse(eqx.Module):
         default=None,
     )
     count: int = eqx.field(static=True, kw_only=True, default=20)
+    search: str = eqx.field(static=True, kw_only=True, default="path")
     max_steps: int = eqx.field(static=True, kw_only=True, default=200)
     tolerance: float = eqx.field(static=True, kw_only=True, default=1e-6)
 
@@ -103,9 +108,27 @@ class Sparse(eqx.Module):
             )
         if not isinstance(self.l1_ratio, int | float) or not 0 < self.l1_ratio <= 1:
             raise ArgumentError(f"Argument `l1_ratio` must lie above 0 and be at most 1, but it is {self.l1_ratio!r}.")
+        if self.search not in ("path", "all"):
+            raise ArgumentError(f'Argument `search` must be "path" or "all", but it is {self.search!r}.')
+        if self.search == "all":
+            self._check_search()
         check_count("count", self.count, least=2)
         check_count("max_steps", self.max_steps)
         self._check_values()
+
+    def _check_search(self) -> None:
+        """Refuse what a search through all models cannot take."""
+        if len(self.names) > MOST_NAMES:
+            raise ArgumentError(
+                f'`search="all"` takes at most {MOST_NAMES} names, whose models are {2**MOST_NAMES}, but there are '
+                f'{len(self.names)}. Take `search="path"`.'
+            )
+        if not isinstance(self.by, str) or self.strengths is not None or self.l1_ratio != 1:
+            named = "strengths" if self.strengths is not None else "l1_ratio" if self.l1_ratio != 1 else "by"
+            raise ArgumentError(
+                f'`search="all"` has no penalty and chooses by "bic", "aic" or "aicc": leave `{named}` out, or take '
+                '`search="path"`.'
+            )
 
     def _check_values(self) -> None:
         """Refuse targets, weights and strengths that are no numbers of these unknowns."""
@@ -142,4 +165,6 @@ class Sparse(eqx.Module):
     @property
     def name(self) -> str:
         """Name of the method in results."""
+        if self.search == "all":
+            return "all subsets"
         return "L1 penalty" if self.l1_ratio == 1 else "elastic net"

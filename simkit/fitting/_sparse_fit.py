@@ -21,6 +21,7 @@ from ._runs import run
 from ._sparse import Sparse
 from ._sparse_result import SparseFit
 from ._stored import blocks
+from ._subsets import every_subset
 
 DECADES = 3.0
 """Decades of strengths below that at which everything has vanished."""
@@ -68,17 +69,28 @@ def fit_sparse(problem: Problem, method: Sparse, own: Fit, again: Fit, key: PRNG
     full = own(problem, key)
     lean, dtype = problem.lean(), problem.times.dtype
     with Progress(None, 0, progress, verb="fit") as counter:
-        z = np.asarray(full.z, float)
-        weight = _weights(problem, method, full, places, target)
-        none = _emptied(lean, full, places, target)
-        strengths = _strengths(method, none, weight, places)
-        counter.tell(f"{len(strengths)} strengths from {strengths[0]:.3g}, {len(places)} unknowns that may vanish")
-        penalty = _penalties(method, strengths, weight, target, dtype)
-        begins = np.repeat([z, np.asarray(none.z, float)[0]], len(strengths), axis=0)
-        path = _along(lean, method, penalty, begins)
-        active = path.z[:, places] != target[places]
-        models = _refitted(lean, path, active, places, target)
+        if method.search == "all":
+            counter.tell(f"{2 ** len(places)} models of {len(places)} unknowns that may vanish")
+            every = every_subset(lean, full, places, target, key)
+            strengths, cost, penalty = np.full(len(every.active), np.nan), 0.0, None
+            path, active = _Path(every.z, every.value, every.settled), every.active
+            ends = zip(every.z, every.log_likelihood, strict=True)
+            rows = map(tuple, active.tolist())
+            models = {row: _Model(z, float(value)) for row, (z, value) in zip(rows, ends, strict=True)}
+        else:
+            z = np.asarray(full.z, float)
+            weight = _weights(problem, method, full, places, target)
+            none = _emptied(lean, full, places, target)
+            strengths = _strengths(method, none, weight, places)
+            counter.tell(f"{len(strengths)} strengths from {strengths[0]:.3g}, {len(places)} unknowns that may vanish")
+            penalty = _penalties(method, strengths, weight, target, dtype)
+            begins = np.repeat([z, np.asarray(none.z, float)[0]], len(strengths), axis=0)
+            path = _along(lean, method, penalty, begins)
+            active = path.z[:, places] != target[places]
+            models = _refitted(lean, path, active, places, target)
+            cost = np.asarray(jax.vmap(Penalty.value)(penalty, jnp.asarray(path.z, dtype)))
         if isinstance(method.by, int):
+            assert penalty is not None
             score = _left_out(problem, method, penalty, path, key)
         else:
             score = np.array([_criterion(problem, method.by, models[tuple(row)], row) for row in active.tolist()])
@@ -90,7 +102,6 @@ def fit_sparse(problem: Problem, method: Sparse, own: Fit, again: Fit, key: PRNG
     best = models[tuple(active[chosen].tolist())]
     names, given = [problem.names[i] for i in places], np.asarray(problem.natural(jnp.asarray(target, dtype)))[places]
     gone = {name: float(x) for name, x, left in zip(names, given, active[chosen], strict=True) if not left}
-    cost = np.asarray(jax.vmap(Penalty.value)(penalty, jnp.asarray(path.z, dtype)))
     natural = lambda z: problem.natural(jnp.asarray(z, dtype))
     return SparseFit(
         jnp.asarray(strengths, dtype),

@@ -1,5 +1,6 @@
 """Result of a sparse fit: the path of strengths, and the model that a criterion chooses from it."""
 
+import itertools
 from typing import Any
 
 import equinox as eqx
@@ -10,12 +11,16 @@ from ..problem import Problem, check_problem, with_fixed
 from ._fit_result import FitResult
 from ._given_fit import check_fit
 
+MOST_LINES = 16
+"""Most models that a search through all of them prints."""
+
 
 class SparseFit(eqx.Module):
     """The path of a sparse fit, and the fit of the model that was chosen.
 
     - `names`: the unknowns that could vanish; `targets`: the value of each that counts as nothing; `by`: what chose.
-    - `strengths`: shape `(strengths,)`, decreasing to 0, the fit without penalty.
+    - `strengths`: shape `(strengths,)`, decreasing to 0, the fit without penalty. Of a search through all models NaN, and all
+        arrays have a row for each model.
     - `thetas`: shape `(strengths, parameters)`, the estimates with the penalty, natural units: exactly the target where an unknown
         vanished. `objective`: shape `(strengths,)`, negative log posterior and penalty there; `converged`: where it settled.
     - `active`: shape `(strengths, names)`, which of them are left.
@@ -63,8 +68,14 @@ class SparseFit(eqx.Module):
         check_fit(self.full, problem, "problem")
         return with_fixed(problem, self.vanished)
 
+    @property
+    def models(self) -> tuple[tuple[str, ...], ...]:
+        """For each row the unknowns that are left in it, of those that could vanish."""
+        return tuple(tuple(itertools.compress(self.names, row)) for row in np.asarray(self.active).tolist())
+
     def table(self) -> list[dict[str, Any]]:
-        """One row a strength: strength, kept, log_likelihood, criterion, chosen, estimate (with the penalty, by name)."""
+        """One row a strength: strength, kept (how many), log_likelihood, criterion, chosen, and estimate (with the penalty) by
+        name."""
         columns = (
             np.asarray(x) for x in (self.strengths, self.active.sum(axis=1), self.log_likelihood, self.criterion)
         )
@@ -83,23 +94,36 @@ class SparseFit(eqx.Module):
 
     def __repr__(self) -> str:
         told = f"{len(self.kept)} of {len(self.names)} unknowns kept by {self.by}"
-        lines = [f"SparseFit: {self.method}, {told}", f"  {'strength':>10} {'kept':>5} {'log lik.':>12} {self.by:>12}"]
-        seen: set[tuple[bool, ...]] = set()
-        for row, left in zip(self.table(), self.active.tolist(), strict=True):
-            if tuple(left) in seen and not row["chosen"]:
+        if searched := bool(np.isnan(np.asarray(self.strengths)).all()):
+            lines = [f"SparseFit: {self.method}, {told}", f"  {'log lik.':>12} {self.by:>12} {'above':>9}  model"]
+        else:
+            lines = [
+                f"SparseFit: {self.method}, {told}",
+                f"  {'strength':>10} {'kept':>5} {'log lik.':>12} {self.by:>12}",
+            ]
+        seen: set[tuple[str, ...]] = set()
+        rows = list(zip(self.table(), self.models, strict=True))
+        if searched:
+            rows = sorted(rows, key=lambda pair: pair[0]["criterion"])
+        for row, left in rows:
+            if left in seen and not row["chosen"]:
                 continue  # the same model at a smaller strength
-            seen.add(tuple(left))
+            if len(seen) == MOST_LINES and searched:
+                lines.append(f"  and {len(rows) - MOST_LINES} models more")
+                break
+            seen.add(left)
             mark = "  chosen" if row["chosen"] else ""
-            lines.append(
-                f"  {row['strength']:>10.4g} {row['kept']:>5} {row['log_likelihood']:>12.6g} {row['criterion']:>12.6g}{mark}"
-            )
+            value, found = row["log_likelihood"], row["criterion"]
+            if searched:
+                above = found - rows[0][0]["criterion"]
+                lines.append(f"  {value:>12.6g} {found:>12.6g} {above:>9.4g}  {', '.join(left) or 'none'}{mark}")
+            else:
+                lines.append(f"  {row['strength']:>10.4g} {row['kept']:>5} {value:>12.6g} {found:>12.6g}{mark}")
         lines.append(f"  kept: {', '.join(self.kept) or 'none'}")
         if self.vanished:
             lines.append("  nothing: " + ", ".join(f"{name} = {x:g}" for name, x in self.vanished.items()))
         if not bool(self.converged[self.chosen]):
-            lines.append(
-                "  warning: the estimate at the chosen strength had not settled. Raise `max_steps` of `Sparse`."
-            )
+            lines.append("  warning: the estimate of the chosen model had not settled. Raise `max_steps` of `Sparse`.")
         if self.fit is not None:
             lines.append("of the chosen model, as if it had been known:")
             lines.append(repr(self.fit))

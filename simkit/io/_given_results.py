@@ -6,7 +6,7 @@ from typing import Any
 from .._doors import check_kind, shown
 from .._errors import ArgumentError
 from ..core import Trajectory
-from ..fitting import FieldFit, FitResult, Profiles
+from ..fitting import FieldFit, FitResult, Profiles, SparseFit
 from ..infer import LearnedLikelihood, LearnedPosterior, Posterior, Prediction
 from ..md import Averages
 
@@ -20,6 +20,7 @@ KINDS: dict[str, Any] = {
     "field_fit": FieldFit,
     "learned_posterior": LearnedPosterior,
     "learned_likelihood": LearnedLikelihood,
+    "sparse_fit": SparseFit,
 }
 """Kinds of results in a file, by the names of the fields of `Results`."""
 

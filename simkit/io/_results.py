@@ -13,7 +13,7 @@ import numpy as np
 from .._doors import check_kind
 from .._errors import ArgumentError, ResultFileError
 from ..core import Trajectory
-from ..fitting import FieldFit, FitResult, Profiles
+from ..fitting import FieldFit, FitResult, Profiles, SparseFit
 from ..infer import LearnedLikelihood, LearnedPosterior, Posterior, Prediction
 from ..md import Averages
 from ..problem import Observed, Problem, observed
@@ -39,10 +39,11 @@ from ._groups import (
 )
 from ._learned_group import read_learned, write_learned
 from ._provenance import Provenance, provenance, read_provenance, write_provenance
+from ._sparse_group import FITS, read_sparse_fit, write_sparse_fit
 
 FORMAT = "simkit result"
-VERSION, FIELDS = 5, 4
-"""The versions of files with learned densities, and with fits of fields."""
+VERSION, DENSITIES, FIELDS = 6, 5, 4
+"""The versions of files with sparse fits, with learned densities, and with fits of fields."""
 EVENTFUL, PLAIN = 3, 2
 """The versions of files with and without events; an earlier simkit reads those whose content it knows, and refuses others."""
 LEARNED = "learned_posterior", "learned_likelihood"
@@ -66,9 +67,20 @@ class Results:
     field_fit: FieldFit | None = None
     learned_posterior: LearnedPosterior | None = None
     learned_likelihood: LearnedLikelihood | None = None
+    sparse_fit: SparseFit | None = None
 
     def __repr__(self) -> str:
-        names = ("fit", "field_fit", "profiles", "posterior", "prediction", "trajectory", "averages", *LEARNED)
+        names = (
+            "fit",
+            "field_fit",
+            "sparse_fit",
+            "profiles",
+            "posterior",
+            "prediction",
+            "trajectory",
+            "averages",
+            *LEARNED,
+        )
         held = [name for name in names if getattr(self, name) is not None]
         return f"Results in {self.path}: {', '.join(held) or 'nothing'}; made {self.provenance.date}"
 
@@ -77,6 +89,7 @@ def save(
     path: str | Path,
     *results: FitResult
     | FieldFit
+    | SparseFit
     | Profiles
     | Posterior
     | Prediction
@@ -91,6 +104,7 @@ def save(
     averages: Averages | None = None,
     profiles: Profiles | None = None,
     field_fit: FieldFit | None = None,
+    sparse_fit: SparseFit | None = None,
     problem: Problem | None = None,
     made: Provenance | None = None,
     overwrite: bool = False,
@@ -98,17 +112,18 @@ def save(
     """Write results to one HDF5 file.
 
     The groups `fit`, `profiles`, `posterior`, `sample_stats`, `prediction` (the curves), `posterior_predictive` (new data),
-    `observed_data`, `trajectory`, `events` (with `events_before` and `events_after`), `averages` and `field_fit` follow the
-    netCDF-4 conventions: `xarray.open_dataset(path, group="posterior")` gives a data set with the dimensions chain and draw and one
-    variable a parameter, under its own name (`y0.hare`), with its unit. `provenance` holds texts. The file is written beside its
-    place and moved there whole, so that a crash leaves no half file.
+    `observed_data`, `trajectory`, `events` (with `events_before` and `events_after`), `averages`, `field_fit` and `sparse_fit`
+    (with `sparse_fit_full` and `sparse_fit_chosen`) follow the netCDF-4 conventions:
+    `xarray.open_dataset(path, group="posterior")` gives a data set with the dimensions chain and draw and one variable a parameter,
+    under its own name (`y0.hare`), with its unit. `provenance` holds texts. The file is written beside its place and moved there
+    whole, so that a crash leaves no half file.
 
     **Arguments:**
 
     - `path`: where to write; folders are made.
-    - `results`: what to write: a fit, also of fields, profiles, a posterior, a prediction, a trajectory, averages, a
+    - `results`: what to write: a fit, also of fields or sparse, profiles, a posterior, a prediction, a trajectory, averages, a
         learned posterior, the learned likelihood of a problem (`problem.likelihood`); at most one of each kind.
-    - `fit`, `profiles`, `posterior`, `prediction`, `trajectory`, `averages`, `field_fit`: the same by name.
+    - `fit`, `profiles`, `posterior`, `prediction`, `trajectory`, `averages`, `field_fit`, `sparse_fit`: the same by name.
     - `problem`: the problem, for the data and the units of the outputs.
     - `made`: where the results come from, by default `provenance()`.
     - `overwrite`: whether an existing file may be replaced.
@@ -120,7 +135,7 @@ def save(
     check_kind("path", path, str | Path, "the name of a file", 'Write `simkit.save("fit.h5", fit)`.')
     path = Path(path)
     named = {"fit": fit, "profiles": profiles, "posterior": posterior, "prediction": prediction}
-    named |= {"trajectory": trajectory, "averages": averages, "field_fit": field_fit}
+    named |= {"trajectory": trajectory, "averages": averages, "field_fit": field_fit, "sparse_fit": sparse_fit}
     named = sorted_results(results, named)
     if path.exists() and not overwrite:
         raise ResultFileError(f"The file `{path}` exists already. Choose another name, or allow `overwrite`.")
@@ -144,8 +159,10 @@ def save(
 
 def _version(named: Mapping[str, Any]) -> int:
     """The earliest version of simkit's files that knows all that is to be written."""
-    if any(named[name] is not None for name in LEARNED):
+    if named["sparse_fit"] is not None:
         return VERSION
+    if any(named[name] is not None for name in LEARNED):
+        return DENSITIES
     if named["field_fit"] is not None:
         return FIELDS
     return EVENTFUL if named["trajectory"] is not None and named["trajectory"].events is not None else PLAIN
@@ -158,6 +175,8 @@ def _write_parts(file: h5py.File, named: Mapping[str, Any], units: Mapping[str, 
     for name, write in single.items():
         if named[name] is not None:
             write(file.create_group(name), named[name])
+    if named["sparse_fit"] is not None:
+        write_sparse_fit(file, named["sparse_fit"])
     if named["posterior"] is not None:
         write_posterior(file.create_group("posterior"), file.create_group("sample_stats"), named["posterior"])
     if named["prediction"] is not None:
@@ -197,6 +216,7 @@ def load(path: str | Path) -> Results:
             field_fit=_read(file, read_field_fit, "field_fit"),
             learned_posterior=_read(file, read_learned, "learned_posterior"),
             learned_likelihood=_read(file, read_learned, "learned_likelihood"),
+            sparse_fit=_read(file, read_sparse_fit, "sparse_fit", *(place for place in FITS.values() if place in file)),
         )
 
 

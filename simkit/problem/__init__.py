@@ -14,7 +14,11 @@ from ._closed_solution import remeasured as remeasured  # internal
 from ._closed_solution import solved as solved  # internal
 from ._contaminated import ContaminatedNormal as ContaminatedNormal  # internal
 from ._correlated import Correlated as Correlated  # internal
+from ._correlated import CorrelatedData as CorrelatedData  # internal
+from ._correlated import correlated_groups as correlated_groups  # internal
+from ._correlated import informed_rows as informed_rows  # internal
 from ._dataset import Dataset as Dataset  # internal
+from ._dataset import in_shape as in_shape  # internal
 from ._dense import check_dense as check_dense  # internal
 from ._dependence import GaussianCopula as GaussianCopula
 from ._dependence import Joint as Joint  # internal

@@ -55,8 +55,8 @@ class Correlated(AbstractNoise):
     $\mathrm{corr}(z_j, z_k) = \rho_{jk}$ for the standard residuals of outputs j and k in one row of one experiment, each with the
     scatter of its `marginal`: `Normal`, `Combined` or `LogNormal` (of the logarithm then). Each pair is stated once, at either of
     the two; pairs that no output names are not correlated. Where one of them was not measured the others keep their joint
-    distribution. A problem with it takes `fit` (by Fisher scoring with the exact information), `profile`, `sample`, `predict`,
-    `calibrate` and `compare` by evidence, and neither censored data nor an `Individual`.
+    distribution. A problem with it takes `fit` (by Fisher scoring with the exact information), `profile`, `plan`, `sample`,
+    `predict`, `calibrate` and `compare` by evidence, and neither censored data nor an `Individual`.
 
     **Arguments:** `marginal`, the noise of this output alone, and `correlations`, by the names of other outputs. Correlations are
     parameters as all numbers are: `noise.lynx.correlations.hare` and `noise.lynx.marginal.scale` may be free.
@@ -143,7 +143,7 @@ class CorrelatedData(AbstractLikelihood):
                         f"{data.values[name].shape[2:]} numbers of one and {data.values[other].shape[2:]} of the other."
                     )
         check_outputs(model, data)
-        for names in _groups(noise, data):
+        for names in correlated_groups(noise, data):
             for name in names:
                 for label, values in zip(data.labels, np.asarray(data.values[name]), strict=True):
                     check_domain(label, name, values, _marginal(noise[name]))
@@ -154,7 +154,7 @@ class CorrelatedData(AbstractLikelihood):
         total = jnp.zeros((), data.times.dtype)
         for name, (location, noise) in heads.items():
             total = total + jnp.sum(data.log_density(name, location, noise))
-        for names in _groups(model.base.noise, data):
+        for names in correlated_groups(model.base.noise, data):
             seen = _stacked(names, lambda name: jnp.isfinite(data.values[name]))
             z = jnp.where(seen, _stacked(names, lambda name: _standard(data, name, *heads[name])), 0)
             root = _root(names, heads, seen)
@@ -166,7 +166,7 @@ class CorrelatedData(AbstractLikelihood):
     def information(
         self, theta: Float[Array, " parameters"], model: ForwardModel, data: Dataset
     ) -> Float[Array, "parameters parameters"] | None:
-        groups = _groups(model.base.noise, data)
+        groups = correlated_groups(model.base.noise, data)
         rows = sum(data.values[names[0]].size * len(names) ** 2 for names in groups)
         check_dense(theta.size, theta.dtype, "The Fisher information", 1 + rows / max(theta.size, 1))
         jacobian, heads = sensitivities(theta, model, data)
@@ -176,8 +176,9 @@ class CorrelatedData(AbstractLikelihood):
             if name not in joined:
                 total = total + information_of_single_data(data, name, location, noise, jacobian[name])
         for names in groups:
-            own = {name: heads[name] for name in names}
-            total = total + _informed(names, own, {name: jacobian[name] for name in names}, data)
+            rows = informed_rows(names, heads, jacobian, _stacked(names, lambda name: jnp.isfinite(data.values[name])))
+            rows = rows.reshape(-1, theta.size)
+            total = total + rows.T @ rows
         return total
 
     def sample(
@@ -189,7 +190,7 @@ class CorrelatedData(AbstractLikelihood):
         found = {
             name: noise.sample(k, location) for k, (name, (location, noise)) in zip(keys, heads.items(), strict=True)
         }
-        groups = _groups(model.base.noise, data)
+        groups = correlated_groups(model.base.noise, data)
         for k, names in zip(jax.random.split(joint, len(groups)), groups, strict=True):
             shape = (*heads[names[0]][0].shape, len(names))
             root = _root(names, heads, jnp.ones(shape, bool))
@@ -222,7 +223,7 @@ def _check_matrices(names: list[str], model: ForwardModel, data: Dataset) -> Non
             )
 
 
-def _groups(noise: Mapping[str, Any], data: Dataset) -> list[list[str]]:
+def correlated_groups(noise: Mapping[str, Any], data: Dataset) -> list[list[str]]:
     """Outputs with data that are correlated with each other, directly or through others, in the order of the data."""
     groups: list[set[str]] = []
     for name in data.values:
@@ -255,6 +256,8 @@ def _matrix(names: list[str], noise: Mapping[str, Any], like: Array) -> Array:
     for row, name in enumerate(names):
         if isinstance(noise[name], Correlated):
             for other, value in noise[name].correlations.items():
+                if other not in names:
+                    continue
                 column = names.index(other)
                 full = full.at[..., row, column].set(value).at[..., column, row].set(value)
     return full
@@ -272,19 +275,17 @@ def _root(names: list[str], heads: Heads, seen: Array) -> Array:
     return jnp.linalg.cholesky(_known(_matrix(names, noise, heads[names[0]][0]), seen))
 
 
-def _informed(
-    names: list[str], heads: Heads, slopes: Mapping[str, Any], data: Dataset
-) -> Float[Array, "parameters parameters"]:
-    r"""The Fisher information of the rows of correlated outputs on all parameters.
+def informed_rows(
+    names: list[str], heads: Heads, slopes: Mapping[str, Any], seen: Array
+) -> Float[Array, "*rows numbers parameters"]:
+    r"""The root of the Fisher information of each row of correlated outputs: sensitivities in standard deviations.
 
     In standard residuals of mean $\mu$ and covariance $S R S$, S the relative scales, $I_{ab} = \mu_a^T R^{-1} \mu_b +
     \tfrac12 \mathrm{tr}\, R^{-1} C_a R^{-1} C_b$ with $C_a = S_a R + R S_a + R_a$, subscripts for derivatives.
+
+    **Arguments:** `seen`: shape `(*rows, outputs)`, what is measured.
     """
-    seen = _stacked(names, lambda name: jnp.isfinite(data.values[name]))
-    safe = {
-        name: (jnp.where(jnp.isfinite(data.values[name]), location, 1), noise)
-        for name, (location, noise) in heads.items()
-    }
+    safe = {name: (jnp.where(seen[..., i], heads[name][0], 1), heads[name][1]) for i, name in enumerate(names)}
     # The standard residual of a fixed datum moves against its mean, and as far as it is from the mean against its scale.
     at = lambda z: {
         name: _marginal(noise).from_standard(jnp.full_like(location, z), location)
@@ -300,7 +301,7 @@ def _informed(
         return told(middle), told(beyond), _matrix(names, noise, heads[names[0]][0])
 
     moved = jax.vmap(lambda direction: jax.jvp(numbers, (safe,), (direction,))[1], in_axes=-1, out_axes=-1)
-    centre, edge, turned = moved(dict(slopes))
+    centre, edge, turned = moved({name: slopes[name] for name in names})
     place = jnp.where(seen[..., None], -centre, 0)
     size = jnp.where(seen[..., None], centre - edge, 0)
     matrix = _known(numbers(safe)[2], seen)
@@ -311,6 +312,5 @@ def _informed(
         x.shape
     )
     white = half(jnp.swapaxes(half(spread), -3, -2))
-    flat = half(place).reshape(-1, place.shape[-1])
-    rest = white.reshape(-1, place.shape[-1])
-    return flat.T @ flat + 0.5 * (rest.T @ rest)
+    rest = white.reshape(*place.shape[:-2], -1, place.shape[-1])
+    return jnp.concatenate([half(place), jnp.sqrt(jnp.asarray(0.5, rest.dtype)) * rest], axis=-2)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._errors import ArgumentError, check_known
+from .._errors import ArgumentError, DataError, check_known
 from ..core import as_float_array
 from ._censored import Limits, log_density, stacked_limits
 from ._censored_information import informed
@@ -112,10 +112,8 @@ class Dataset(eqx.Module):
         """Other data in place of these, by output name; what is missing stays missing, what is beyond a limit is censored."""
         for name in values:
             check_known(name, self.values, "output with data")
-        new = {
-            name: jnp.where(jnp.isfinite(old), jnp.asarray(values.get(name, old), old.dtype), old)
-            for name, old in self.values.items()
-        }
+        given = {name: in_shape(name, values.get(name, old), old.shape, old.dtype) for name, old in self.values.items()}
+        new = {name: jnp.where(jnp.isfinite(old), given[name], old) for name, old in self.values.items()}
         new |= {name: own.coarse(new[name]) for name, own in self.limits.items()}
         return dataclasses.replace(self, values=new)
 
@@ -124,6 +122,23 @@ class Dataset(eqx.Module):
         empty = lambda x: jnp.asarray(np.full((x.shape[0], count, *x.shape[2:]), np.nan, x.dtype), x.dtype)
         values = {name: empty(x) for name, x in self.values.items()}
         return Dataset(jnp.asarray(rows, self.times.dtype), values, {}, self.labels)
+
+
+def in_shape(name: str, values: Any, shape: tuple[int, ...], dtype: Any) -> Array:
+    """Data of one output in the shape of a problem's, whose leading axes of length 1 may be left out.
+
+    **Raises:** a `DataError` for data of another shape.
+    """
+    found = jnp.asarray(values)
+    found = found.astype(dtype if dtype is not None or jnp.issubdtype(found.dtype, jnp.floating) else float)
+    ones = shape[: len(shape) - found.ndim]
+    if found.shape != shape and (set(ones) - {1} or found.shape != shape[len(ones) :]):
+        short = shape[next((i for i, size in enumerate(shape) if size != 1), len(shape)) :]
+        also = f" or {short}" if short != shape else ""
+        raise DataError(
+            f"The data of `{name}` must have the shape {shape}{also} of the problem's, but they have {found.shape}."
+        )
+    return found.reshape(shape)
 
 
 def padded_times(experiments: Sequence[Experiment], static: bool) -> np.ndarray:

@@ -317,7 +317,7 @@ class Problem(eqx.Module):
         return self.with_parts(model=model, dataset=self.dataset.emptied(rows, wanted.shape[1]))
 
     def with_data(self, data: Mapping[str, Any]) -> "Problem":
-        """The same problem with other data of the same shape, by output name; what is missing stays missing."""
+        """The same problem with other data of the same shape (leading axes of length 1 may be left out), by output name."""
         return self.with_parts(dataset=self.dataset.filled_with(data))
 
     def simulate_data(self, theta: Float[Array, " parameters"], key: PRNGKeyArray) -> dict[str, Array]:

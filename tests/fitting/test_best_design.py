@@ -102,3 +102,14 @@ def test_what_cannot_be_designed_is_refused():
         simkit.design(_line([0.0, 1.0], simkit.noise.Poisson()), {"times": (0.0, 1.0)})
     with pytest.raises(simkit.ArgumentError, match="known"):
         simkit.expected_information(problem, known=3)
+
+
+def test_a_design_put_in_takes_the_programs_of_the_problem_before():
+    line = simkit.odes.from_response(lambda x, p: p["a"] + p["curve"] * x, {"a": 0.0, "curve": 1.0})
+    data = simkit.Experiment("line", [-0.3, 0.1, 0.2, 0.4], {"y": np.ones(4)}, set={"curve": 0.0})
+    noise = {"y": simkit.noise.Normal(SCATTER)}
+    problem = simkit.Problem(line, data, free={"a": simkit.Free(dist.Normal(0.0, 1.0))}, noise=noise)
+    values = {"curve": jnp.array([0.5]), "times": jnp.array([[-1.0, 0.0, 0.5, 1.0]])}
+    new = _placed(problem, values)
+    # What compiled programs are found by: shapes, types and whether these are weak.
+    assert jax.tree.map(jax.typeof, new) == jax.tree.map(jax.typeof, problem)

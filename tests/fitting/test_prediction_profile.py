@@ -99,3 +99,25 @@ def test_refusals(line):
         simkit.profile_prediction(problem, fit, "y", 1.0, level=95.0)
     with pytest.raises(ArgumentError, match="`count` must be a positive integer"):
         simkit.plan(problem, fit, 1.0, count=0)
+
+
+def test_correlated_outputs_are_planned_together():
+    # Two outputs of one slope, with known errors and their correlation: the information of a sample is x^2 1' R^-1 1 / s^2.
+    rho, scale, x = 0.6, 0.5, np.array([1.0, 2.0, 3.0])
+    line = simkit.odes.from_response(lambda t, p: {"a": p["b"] * t, "c": p["b"] * t}, {"b": 1.0})
+    noise = {
+        "a": simkit.noise.Normal(scale),
+        "c": simkit.noise.Correlated(simkit.noise.Normal(scale), {"a": rho}),
+    }
+    data = simkit.Experiment("line", x, {"a": x + 0.1, "c": x - 0.2})
+    problem = simkit.Problem(line, data, free={"b": simkit.Free(bounds=(-9.0, 9.0))}, noise=noise)
+    fit = simkit.fit(problem, starts=1)
+    both = simkit.plan(problem, fit, [1.0, 4.0])
+    assert both.chosen == (("a and c", "line", 4.0),)
+    one = np.ones(2) @ np.linalg.inv([[1.0, rho], [rho, 1.0]]) @ np.ones(2) / scale**2
+    known = np.sum(x**2) * one
+    np.testing.assert_allclose(both.gain[0, 0], 0.5 * np.log1p(np.array([1.0, 16.0]) * one / known), rtol=1e-9)
+    np.testing.assert_allclose(both.standard_error[1], (known + 16 * one) ** -0.5, rtol=1e-9)
+    # Of one of them alone its own scatter counts.
+    alone = simkit.plan(problem, fit, [4.0], outputs="c")
+    np.testing.assert_allclose(alone.gain[0, 0, 0], 0.5 * np.log1p(16 / scale**2 / known), rtol=1e-9)

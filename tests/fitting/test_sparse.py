@@ -202,3 +202,43 @@ def test_what_cannot_vanish_is_refused(drawn):
         simkit.fit(problem, method=simkit.Sparse(["b9"]))
     with pytest.raises(simkit.ArgumentError, match="between its bounds"):
         simkit.fit(problem, method=simkit.Sparse(["b0"], targets={"b0": 30.0}))
+
+
+def test_a_search_through_all_models_is_that_of_least_squares_and_is_kept_in_files(problem, drawn, tmp_path):
+    rows, values = drawn
+
+    def bic(left):
+        chosen = rows[:, list(left)]
+        residual = values - chosen @ np.linalg.lstsq(chosen, values, rcond=None)[0]
+        return len(left) * np.log(30) + np.sum(residual**2) + 30 * np.log(2 * np.pi)
+
+    found = simkit.fit(problem, starts=8, method=simkit.Sparse(NAMES, search="all"))
+    every = [left for count in range(COUNT + 1) for left in itertools.combinations(range(COUNT), count)]
+    assert len(found.models) == 2**COUNT == len(set(found.models))
+    score = dict(zip(found.models, np.asarray(found.criterion), strict=True))
+    for left in every:
+        # A model of normal errors is solved by one Gauss-Newton step, to rounding.
+        np.testing.assert_allclose(score[tuple(NAMES[i] for i in left)], bic(left), rtol=1e-9)
+    assert found.kept == tuple(NAMES[i] for i in min(every, key=bic))
+    assert "all subsets" in repr(found)
+    assert "and 16 models more" in repr(found)
+
+    again = simkit.load(simkit.save(tmp_path / "sparse.h5", found)).sparse_fit
+    for one, two in zip(jax.tree.leaves(found), jax.tree.leaves(again), strict=True):
+        np.testing.assert_array_equal(one, two)
+    assert repr(again) == repr(found)
+    assert again.reduced(problem).names == found.kept
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"search": "some"}, "`search` must be"),
+        ({"search": "all", "by": 5}, "leave `by` out"),
+        ({"search": "all", "strengths": (1.0,)}, "leave `strengths` out"),
+        ({"search": "all", "names": [f"a{i}" for i in range(13)]}, "at most 12 names"),
+    ],
+)
+def test_searches_that_cannot_be_made_are_refused(arguments, words):
+    with pytest.raises(simkit.ArgumentError, match=words):
+        simkit.Sparse(**{"names": NAMES, **arguments})

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,6 +13,7 @@ import scipy.stats as stats
 import simkit
 from simkit import ABCSMC, Free, NeuralLikelihood, NeuralPosterior, SplineFlow, from_simulator
 from simkit.infer.likelihood_free._flow import masks, new_flow
+from simkit.infer.likelihood_free._series import _convolved
 from simkit.infer.likelihood_free._spline import numbers_of, spline
 
 SMALL = SplineFlow(layers=3, width=32, bins=6, steps=1_500)
@@ -333,7 +335,27 @@ def test_density_beyond_bounds_and_wrong_shapes(learned):
     with pytest.raises(simkit.ArgumentError, match="must have the shape"):
         found.log_prob(jnp.zeros(3), bounded.data)
     with pytest.raises(simkit.DataError, match="must have the shape"):
-        found.draws({"x": jnp.zeros(2)}, jax.random.key(0), 3)
+        found.draws({"x": jnp.zeros(3)}, jax.random.key(0), 3)
+    with pytest.raises(simkit.DataError, match="but there are none"):
+        found.draws({"y": jnp.zeros(2)}, jax.random.key(0), 3)
+    # As a simulator returns them: without axes of experiments and times, and counts as whole numbers.
+    assert found.log_prob(jnp.ones(1), {"x": jnp.array([1, 0])}) == found.log_prob(
+        jnp.ones(1), {"x": jnp.array([[[1.0, 0.0]]])}
+    )
+
+
+def test_data_of_another_shape_are_a_sentence():
+    short = linear().with_data({"x": np.array([1, 2])})
+    np.testing.assert_array_equal(short.data["x"], [[[1.0, 2.0]]])
+    with pytest.raises(simkit.DataError, match=r"must have the shape \(1, 1, 2\) or \(2,\) of the problem's"):
+        linear().with_data({"x": np.zeros(3)})
+
+
+def test_a_convolution_is_that_of_equinox():
+    for rows in (10, 11, 25):
+        layer = eqx.nn.Conv1d(2, 3, 5, 2, padding="SAME", key=jax.random.key(0))
+        x = jax.random.normal(jax.random.key(1), (2, rows))
+        np.testing.assert_allclose(_convolved(layer, x), layer(x), rtol=1e-5, atol=1e-6)  # single precision
 
 
 def test_other_priors_and_other_data_of_rounds_are_refused(learned):

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 from scipy.special import ndtri
 
 from ..._errors import ArgumentError, DataError
+from ...problem import in_shape
 
 Scale = Literal["plain", "log", "asinh"]
 Summary = Callable[[Mapping[str, Array]], Any]
@@ -94,11 +95,9 @@ def raw_features(
 ) -> Float[Array, " numbers"]:
     """The numbers of one data set that are not missing, or its summary."""
     for name, mask in seen:
-        if name not in data or np.shape(data[name]) != mask.there.shape:
-            found = f"it has {np.shape(data[name])}" if name in data else "there is none"
-            raise DataError(
-                f"The data of `{name}` must have the shape {mask.there.shape} of the problem's, but {found}."
-            )
+        if name not in data:
+            raise DataError(f"The data of `{name}` must have the shape {mask.there.shape}, but there are none.")
+    data = {name: in_shape(name, data[name], mask.there.shape, None) for name, mask in seen}
     if summary is not None:
         found = summary({name: jnp.where(mask.there, data[name], jnp.nan) for name, mask in seen})
         try:

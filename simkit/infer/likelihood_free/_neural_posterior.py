@@ -110,7 +110,8 @@ class LearnedPosterior(eqx.Module):
         return self.inputs(self.features(data))
 
     def draws(self, data: Mapping[str, Array], key: PRNGKeyArray, count: int) -> Float[Array, "count parameter"]:
-        """Draws of the parameters in natural units given data by output name, as `problem.data`. Pure."""
+        """Draws of the parameters in natural units given data by output name, as `problem.data` or as the simulator returns
+        them. Pure: `jax.vmap` over data and keys answers many data sets at once."""
         z = self.density.sample(key, self.context(data), count)
         return jax.vmap(self.places.natural)(self.standard.back(z))
 
