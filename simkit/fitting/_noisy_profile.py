@@ -150,7 +150,7 @@ class _Work:
 
 
 def _others(fit: FitResult, index: int, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where the normal approximation expects the other parameters at each value, and a root of their covariance there."""
+    """The other parameters at each value by the normal approximation, and a root of their covariance there."""
     z, covariance = np.asarray(fit.z, float), np.asarray(fit.covariance, float)
     rest = np.arange(z.size) != index
     column, own = covariance[rest, index], covariance[index, index]

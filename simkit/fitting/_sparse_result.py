@@ -70,7 +70,7 @@ class SparseFit(eqx.Module):
 
     @property
     def models(self) -> tuple[tuple[str, ...], ...]:
-        """For each row the unknowns that are left in it, of those that could vanish."""
+        """The unknowns of each row that are left in it, of those that could vanish."""
         return tuple(tuple(itertools.compress(self.names, row)) for row in np.asarray(self.active).tolist())
 
     def table(self) -> list[dict[str, Any]]:

@@ -32,5 +32,5 @@ def size_of(fit: FitResult, index: int) -> float:
 
 
 def first_reach(fit: FitResult, index: int, level: float) -> float:
-    """How far the first values of a profile reach: 1.3 times as far as the interval that the standard error suggests."""
+    """The reach of the first values of a profile: 1.3 times the interval that the standard error suggests."""
     return 1.3 * math.sqrt(2 * threshold(level)) * size_of(fit, index)

@@ -43,7 +43,7 @@ def field_method(fit: FieldFit) -> str:
 
 
 def field_answers(fit: FieldFit) -> list[Answer]:
-    """Whether the optimum was found, and whether its uncertainty is whole."""
+    """Two questions: was the optimum found, and is its uncertainty whole?"""
     question, count = "Was an optimum found?", len(fit.gradients) - 1
     if fit.status == 0:
         found = [
