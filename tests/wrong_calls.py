@@ -592,6 +592,7 @@ ROWS = {
     "grid, floats": (lambda: fluids.Grid(np.array([64.0, 32.0])), "`shape`.*whole numbers"),
     "grid, names of devices": (lambda: fluids.Grid((64, 32), devices=["cpu"]), "`devices`.*jax.devices"),
     "grid, a number of devices": (lambda: fluids.Grid((64, 32), devices=2), "`devices`.*jax.devices"),
+    "grid, one device": (lambda: fluids.Grid((64, 32), devices=jax.devices()[0]), "`devices`.*jax.devices"),
     "grid, a text": (lambda: fluids.Grid("64", 1.0), "`shape`|`cells`"),
     "lattice, a sphere": (
         lambda: fluids.LatticeBoltzmann(fluids.Sphere(10), step=0.1, viscosity=0.1),

@@ -96,6 +96,8 @@ def plan(
         check_independent(problem, "`plan`")
     check_fit(fit, problem)
     outputs = tuple(problem.data) if outputs is None else (outputs,) if isinstance(outputs, str) else tuple(outputs)
+    # As a plan itself calls those that are measured together.
+    outputs = tuple(part for name in outputs for part in ([name] if name in problem.data else str(name).split(" and ")))
     for name in outputs:
         check_known(name, problem.data, "output with data")
     if not isinstance(count, int) or count < 1:

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._budget import has_room
-from .._errors import ArgumentError, SimulationError, TimeUpError
+from .._errors import SimulationError, TimeUpError
 from .._progress import Progress
 from ..engine import awaited, note_trace, over_members
 from ..problem import Problem, named_parts
@@ -37,7 +37,7 @@ AROUND = 1.3
 """Values reach this many times as far as the interval."""
 
 LEAST = 5
-"""Fewest finite values that a smooth curve is laid through."""
+"""Fewest finite values that a smooth curve is laid through, and so fewest values of a side, which may be the only one."""
 
 LEFT = 0.01
 """Least part of the variance of a direction of the other parameters that a design has, where one value seems to determine it."""
@@ -79,9 +79,21 @@ def noisy_profiles(
         ends.append([side.limit if end is None else end for side, end in zip(pair, found.ends, strict=True)])
         ajar.append([end is None for end in found.ends])
         extra.append((found.cutoff, found.error))
-    told = np.array(extra)
+    told, z = np.array(extra), np.asarray(fit.z, float)
+    places = [problem.names.index(name) for name in names]
+    outside = [name for name, i, (low, high) in zip(names, places, ends, strict=True) if not low <= z[i] <= high]
     return profiles_of(
-        problem, names, level, rows, np.array(ends), np.array(ajar), work.cut, curves, told[:, 0], told[:, 1]
+        problem,
+        names,
+        level,
+        rows,
+        np.array(ends),
+        np.array(ajar),
+        work.cut,
+        curves,
+        told[:, 0],
+        told[:, 1],
+        tuple(outside),
     )
 
 
@@ -209,8 +221,8 @@ def _judge(pair: tuple[_Side, _Side], level: float) -> _Judged:
     fine = np.isfinite(heights)
     if fine.sum() < LEAST:
         raise SimulationError(
-            f"Of {len(values)} values of a profile {fine.sum()} have a likelihood: particles died at the others. Give the filter "
-            "more particles, or fit again from more starts."
+            f"Of {len(values)} values of a profile {fine.sum()} have a likelihood, too few for a curve: particles died at the "
+            "others. Give the filter more particles, or fit again from more starts."
         )
     values, heights = values[fine], heights[fine]
     grid = np.linspace(values[0], values[-1], GRID)
@@ -265,11 +277,3 @@ def monte_carlo_error(values: np.ndarray, heights: np.ndarray, best: float) -> t
     covariance = noise * np.linalg.inv(normal)
     ways = np.array([0.0, -0.5 / bend, 0.5 * slope / bend**2])
     return float(wide * np.sqrt(ways @ covariance @ ways)), float(bend / wide**2)
-
-
-def check_profiled(points: int) -> None:
-    """Refuse fewer values than a smooth curve needs."""
-    if 2 * points < LEAST + 1:
-        raise ArgumentError(
-            f"Argument `points` must be at least {LEAST // 2 + 1} where particles estimate, but it is {points}."
-        )

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._budget import Within, budgeted, has_room
-from .._doors import check_progress
+from .._doors import check_count, check_progress
 from .._errors import ArgumentError, check_known
 from .._progress import Progress, Say
 from ..core import full_products
@@ -21,7 +21,7 @@ from ._gauss_newton import GaussNewton
 from ._given_fit import check_fit
 from ._identifiability import NEGLIGIBLE
 from ._method import AbstractMethod
-from ._noisy_profile import check_profiled, noisy_profiles
+from ._noisy_profile import LEAST, noisy_profiles
 from ._optax import LBFGS
 from ._profiles import Profiles, profiles_of, threshold
 from ._runs import run
@@ -61,7 +61,7 @@ def profile(
 
     - `problem`, `fit`: a problem and the result of fitting it.
     - `names`: which parameters; by default all.
-    - `points`: values a side in the first round.
+    - `points`: values a side in the first round; at least 5 for a `ParticleFilter`, 2 otherwise.
     - `level`: of the intervals.
     - `method`: `GaussNewton()` by default, `LBFGS()` for a likelihood without residuals. None for a `ParticleFilter`.
     - `store`: a folder that keeps each batch of values once it is optimised, so that the same call goes on after a crash.
@@ -83,10 +83,13 @@ def profile(
     names = problem.names if names is None else (names,) if isinstance(names, str) else tuple(names)
     for name in names:
         check_known(name, problem.names, "free parameter")
+    if not names:
+        raise ArgumentError(
+            "Argument `names` must name at least one free parameter, but it is empty. Leave it out for all."
+        )
     if not 0 < level < 1:
         raise ArgumentError(f"Argument `level` must lie between 0 and 1, but it is {level}.")
-    if points < 2:
-        raise ArgumentError(f"Argument `points` must be at least 2, but it is {points}.")
+    check_count("points", points, least=LEAST if isinstance(problem.likelihood, ParticleFilter) else 2)
     if isinstance(problem.likelihood, ParticleFilter):
         return _by_particles(problem, fit, names, points, level, method, store, within, progress)
     sides = [_Side(problem, fit, problem.names.index(name), sign, level) for name in names for sign in (-1, 1)]
@@ -129,7 +132,6 @@ def _by_particles(
             f"A method that descends, `{type(method).__name__}`, cannot profile a likelihood that particles estimate: leave "
             "`method` out, and a quadratic through estimates finds the maximum at each value."
         )
-    check_profiled(points)
     asked = {"fit": fit, "names": names, "points": points, "level": level}
     with (
         Progress(None, 0, progress, verb="profile") as counter,

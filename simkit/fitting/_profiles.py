@@ -33,6 +33,7 @@ class Profiles(eqx.Module):
     - `smooth`, `cutoffs`, `errors`: of a likelihood that particles estimate, None otherwise: the smooth curve at the values, from
         whose minimum `differences` count; the largest difference inside the interval of each name; the standard error, in the
         coordinates of the fit, of the place of the minimum by the noise of the filters.
+    - `outside`: names whose estimate lies outside their interval, of such a likelihood.
     - `cut`: True where `within` was up before all values were optimised: open ends may then be those that were not walked to.
     """
 
@@ -47,6 +48,7 @@ class Profiles(eqx.Module):
     smooth: Float[Array, "names points"] | None = None
     cutoffs: Float[Array, " names"] | None = None
     errors: Float[Array, " names"] | None = None
+    outside: tuple[str, ...] = eqx.field(static=True, default=())
 
     @property
     def threshold(self) -> float:
@@ -79,6 +81,11 @@ class Profiles(eqx.Module):
                 lines.append(
                     "  warning: that is much, and intervals are too short: take more particles, or more `points`."
                 )
+            if self.outside:
+                named = ", ".join(f"`{name}`" for name in self.outside)
+                lines.append(
+                    f"  warning: the fit lies outside the interval of {named}: it had not found the maximum. Fit again."
+                )
             return "\n".join(lines + self._cut_lines())
         lowest = np.nanmin(np.asarray(self.differences))
         if lowest < -BETTER:
@@ -109,6 +116,7 @@ def profiles_of(
     smooth: list[np.ndarray] | None = None,
     cutoffs: np.ndarray | None = None,
     errors: np.ndarray | None = None,
+    outside: tuple[str, ...] = (),
 ) -> Profiles:
     """Profiles in natural units, from rows of values and differences in the coordinates of the fit."""
     length = max(len(values) for values, _ in rows)
@@ -132,4 +140,5 @@ def profiles_of(
         array(curves),
         array(cutoffs),
         array(errors),
+        outside,
     )

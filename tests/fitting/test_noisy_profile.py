@@ -64,10 +64,10 @@ def test_profiles_against_those_of_kalmans_filter(tmp_path):
         ArgumentError, match="`GaussNewton`, cannot profile a likelihood that particles estimate: leave `method` out"
     ):
         simkit.profile(problem, fit, method=GaussNewton())
-    with pytest.raises(
-        ArgumentError, match="Argument `points` must be at least 3 where particles estimate, but it is 2"
-    ):
-        simkit.profile(problem, fit, points=2)
+    with pytest.raises(ArgumentError, match="Argument `names` must name at least one free parameter"):
+        simkit.profile(problem, fit, names=[])
+    with pytest.raises(ArgumentError, match="Argument `points` must be a whole number of at least 5, but it is 4"):
+        simkit.profile(problem, fit, points=4)
 
 
 def profiled(random, noise, points=10):

@@ -118,6 +118,7 @@ def test_correlated_outputs_are_planned_together():
     known = np.sum(x**2) * one
     np.testing.assert_allclose(both.gain[0, 0], 0.5 * np.log1p(np.array([1.0, 16.0]) * one / known), rtol=1e-9)
     np.testing.assert_allclose(both.standard_error[1], (known + 16 * one) ** -0.5, rtol=1e-9)
+    assert simkit.plan(problem, fit, [1.0, 4.0], outputs=both.outputs).chosen == both.chosen  # as it names them/
     # Of one of them alone its own scatter counts.
     alone = simkit.plan(problem, fit, [4.0], outputs="c")
     np.testing.assert_allclose(alone.gain[0, 0, 0], 0.5 * np.log1p(16 / scale**2 / known), rtol=1e-9)

@@ -87,6 +87,11 @@ def test_a_study_of_a_field_is_the_problem_in_python(tmp_path):
     assert np.allclose(figure.axes[1].images[0].get_array(), np.asarray(kept.standard_error("y0.vorticity")).T)
 
 
+def test_the_method_of_a_field_need_not_be_given():
+    text = STUDY.replace('[fit]\nmethod = "gauss_newton_cg"\nmodes = 20\n', "")
+    assert read(text).fit == {"method": "gauss_newton_cg"}
+
+
 def test_curves_of_a_fitted_field_of_one_axis():
     class Row(simkit.PlainSystem):
         a: jax.Array = simkit.quantity()
@@ -137,6 +142,17 @@ def test_curves_of_a_fitted_field_of_one_axis():
             'average = 1e-3, ends = "open"',
             "must be of periodic, neumann, dirichlet, but it is `open`",
         ),
+        (
+            'cells = ["i", "j"]\n',
+            "",
+            r"must name the columns that count the cells of `vorticity`, an array of shape \(8, 8\)",
+        ),
+        (
+            'method = "gauss_newton_cg"\nmodes = 20',
+            'method = "lbfgs"',
+            "must be one of gauss_newton_cg, field_lbfgs, since `y0.vorticity`",
+        ),
+        ("[predict]", '[sample]\nmethod = "ensemble"\n[predict]', 'must be "nuts"'),
         ("modes = 20", "starts = 3", 'does not go with `method = "gauss_newton_cg"`'),
         ("modes = 20", "members = 30", 'goes with `method = "ensemble_inversion"`'),
         ("[predict]", "[profile]\n[predict]", "whose unknowns are fields"),

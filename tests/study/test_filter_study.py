@@ -95,7 +95,7 @@ def test_a_study_by_iterated_filtering_goes_on_with_what_it_keeps(tmp_path):
     method = IteratedFiltering(5, repeats=3)
     assert fit(problem, starts=6, method=method, key=key, within=1e-3).cut
     with pytest.raises(Exception, match="before all profiles had values"):
-        profile(problem, told, points=3, within=1e-3)
+        profile(problem, told, points=5, within=1e-3)
 
 
 def test_a_report_tells_of_the_filter():
@@ -125,6 +125,9 @@ REFUSED = {
     "iterated filtering without particles": (WALK + '[fit]\nmethod = "iterated_filtering"', "add \\[filter\\]"),
     "iterations of another method": (WALK + '[fit]\nmethod = "lbfgs"\niterations = 3', "the method is another"),
     "horizons": (WALK + PARTICLES + ITERATED + "horizons = [0.5, 1.0]", "takes all data at once"),
+    "few points of a profile": (WALK + PARTICLES + "[profile]\npoints = 4", "must be at least 5 for a likelihood by"),
+    "descent of particles": (WALK + PARTICLES + '[fit]\nmethod = "gauss_newton"', 'must be "iterated_filtering"'),
+    "steps that are not given": (WALK + PARTICLES.replace("step = 0.25", ""), "must give `step` for a likelihood by"),
     "sampler of particles": (WALK + PARTICLES + '[sample]\nmethod = "nuts"', "must have `method` one of"),
     "sampler without particles": (WALK + '[sample]\nmethod = "particle_gibbs"', "is for a likelihood by particles"),
     "ensemble with starts": (GROWTH + "starts = 3", "does not go with"),

@@ -232,6 +232,7 @@ def _checked_devices(grid: Grid, devices: Any) -> np.ndarray:
     every = list(found.flat)
     if (
         not every
+        or not found.ndim
         or len(set(map(id, every))) < len(every)
         or not all(isinstance(device, jax.Device) for device in every)
     ):

@@ -106,6 +106,13 @@ def _from_file(
     cells = part.get("cells", "an array", [])
     if "cells" in part and not (cells and all(isinstance(header, str) for header in cells)):
         raise part.error("cells", f'must be headers of columns such as ["i", "j"], but it is `{cells}`.')
+    several = [name for name in columns if name != "time" and shape(name)]
+    if several and not cells:
+        raise part.error(
+            "cells",
+            f"must name the columns that count the cells of `{several[0]}`, an array of shape {shape(several[0])}: such as "
+            '["i", "j"], with a row for each measured cell.',
+        )
     if cells and (errors or limits):
         raise part.error(
             "cells", "does not go with columns of errors and limits: give the scale of the noise in [noise]."

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ... import fields
+from ..._errors import StudyError
+from ._asked import FIELD_METHODS
 from ._keys import Key, Table
 from ._section import Section, at_place
 
@@ -46,3 +48,23 @@ def read_field_prior(part: Section, kind: str, given: object, box: Sequence[floa
     more = {} if ends is None else {"ends": ends}
     with at_place(own.where()):
         return make(box=box, **asked, **more)
+
+
+def with_field_method(
+    name: str, tables: Mapping[str, Any], free: Mapping[str, Any], fit: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """[fit] as it is, with `method = "gauss_newton_cg"` where an unknown has a prior of fields and no method is given.
+
+    **Raises:** a `StudyError` for methods that know no prior of fields.
+    """
+    fields_of = (path for path, one in free.items() if isinstance(getattr(one, "prior", None), fields.AbstractField))
+    path = next(fields_of, None)
+    if path is None:
+        return fit
+    if fit.get("method", FIELD_METHODS[0]) not in FIELD_METHODS:
+        raise StudyError(
+            f"`method` in [fit] of `{name}` must be one of {', '.join(FIELD_METHODS)}, since `{path}` has a prior of fields."
+        )
+    if tables.get("sample", {}).get("method", "nuts") != "nuts":
+        raise StudyError(f'`method` in [sample] of `{name}` must be "nuts", since `{path}` has a prior of fields.')
+    return {"method": FIELD_METHODS[0], **fit}

@@ -57,13 +57,12 @@ def read_filter(section: Section, asked: bool, seed: int) -> AbstractLikelihood 
             if other != method and key in section:
                 raise section.error(key, f'goes with `method = "{other}"`, but the method is "{method}".')
     given = FILTER.read(section, "method", "start")
+    widths = section.section("start")
+    start = {key: widths.number(key) for key in widths.table}
+    section.finish()
     with at_place(section.where()):
         if method == KALMAN:
-            widths = section.section("start")
-            start = {key: widths.number(key) for key in widths.table}
-            section.finish()
             return KalmanFilter(start or None, rtol=given.get("rtol"))
-        section.finish()
         # Not the key from which those of the phases are split.
         key = jax.random.fold_in(jax.random.key(seed), 0x66696C74)
         return ParticleFilter(
@@ -72,9 +71,16 @@ def read_filter(section: Section, asked: bool, seed: int) -> AbstractLikelihood 
 
 
 def check_filtered(
-    name: str, tables: Mapping[str, Any], likelihood: AbstractLikelihood | None, fit: Mapping[str, Any]
+    name: str,
+    tables: Mapping[str, Any],
+    likelihood: AbstractLikelihood | None,
+    fit: Mapping[str, Any],
+    *,
+    stepped: bool,
 ) -> None:
     """Refuse tables that do not go with the filter or with the method of the fit.
+
+    `stepped`: whether steps are given, or the system has none.
 
     **Raises:** a `StudyError`.
     """
@@ -84,11 +90,24 @@ def check_filtered(
             f'`method` in [fit] of `{name}` is "iterated_filtering", which is for a likelihood by particles: add [filter] with '
             '`method = "particles"`.'
         )
+    if particles and not stepped:
+        raise StudyError(
+            f"[solve] of `{name}` must give `step` for a likelihood by particles, which is that of the stepped model: such as "
+            "`step = 0.01`."
+        )
+    if particles and method not in (None, "iterated_filtering"):
+        raise StudyError(
+            f'`method` in [fit] of `{name}` must be "iterated_filtering" for a likelihood by particles, but it is "{method}".'
+        )
     for table, why in APART.get(str(method), {}).items():
         if table in tables:
             raise StudyError(
                 f'[{table}] of `{name}` does not go with `method = "{method}"` in [fit], {why}: leave it out.'
             )
+    if particles and tables.get("profile", {}).get("points", LEAST_POINTS) < LEAST_POINTS:
+        raise StudyError(
+            f"`points` in [profile] of `{name}` must be at least {LEAST_POINTS} for a likelihood by particles, which is noisy."
+        )
     if particles and "sample" in tables and tables["sample"].get("method") not in SAMPLERS:
         raise StudyError(
             f"[sample] of `{name}` must have `method` one of {', '.join(SAMPLERS)} for a likelihood by particles, which is "
@@ -100,5 +119,7 @@ def check_filtered(
         )
 
 
+LEAST_POINTS = 5
+"""Fewest values of a side of a profile by particles."""
 SAMPLERS = ("particle_metropolis", "particle_gibbs")
 """Samplers of likelihoods by particles."""

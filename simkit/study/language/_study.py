@@ -12,7 +12,7 @@ from jaxtyping import Float
 from ..._budget import seconds_of
 from ..._errors import ArgumentError, DataError, StudyError, UnknownNameError, close_matches
 from ..._types import State
-from ...core import Event, System
+from ...core import Event, StochasticSystem, System
 from ...fluids import Grid, SpectralSystem
 from ...io import Provenance, read_text
 from ...md import Particles
@@ -24,6 +24,7 @@ from ._data import DATA_KEYS, read_data
 from ._doses import Dosing, read_own_doses, with_doses
 from ._equations import check_start, read_equations
 from ._events import check_events_table, input_names, last_time, read_events, with_events
+from ._field_priors import with_field_method
 from ._filtered import check_filtered, read_filter
 from ._formula import Known
 from ._grids import read_on_grid
@@ -256,7 +257,10 @@ def study_from_text(
     with_events(experiments, events, happening)
     fit = read_fit(sections["fit"])
     likelihood = read_filter(sections["filter"], "filter" in table, heading["seed"])
-    check_filtered(name, table, likelihood, fit)
+    solve = read_solve(sections["solve"])
+    stepped = solve["step"] is not None or not isinstance(system, StochasticSystem)
+    fit = with_field_method(name, table, free, fit)
+    check_filtered(name, table, likelihood, fit, stepped=stepped)
     return Study(
         name=name,
         text=text,
@@ -270,7 +274,7 @@ def study_from_text(
         noise=noise,
         free=free,
         set=read_conditions(sections["set"]),
-        solve=read_solve(sections["solve"]),
+        solve=solve,
         experiments=tuple(experiments),
         simulate=simulate,
         averages=read_averages(sections["averages"], system, files),
