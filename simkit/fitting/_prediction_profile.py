@@ -23,7 +23,7 @@ from ._gauss_newton import GaussNewton
 from ._given_fit import check_fit
 from ._local_model import best_model
 from ._method import FAILED
-from ._profile import threshold
+from ._profiles import threshold
 from ._quadratic import LocalModel
 
 ROUNDS = 6

@@ -60,7 +60,7 @@ def plot_fields(
     figure = new_figure(0.9 + width * len(chosen), 0.5 + (height + 0.3) * len(series))
     panels = figure.subplots(len(series), len(chosen), squeeze=False, sharex=True, sharey=True)
     for line, (name, values) in zip(panels, series.items(), strict=True):
-        limits = _limits(values[chosen])
+        limits = colour_range(values[chosen])
         for panel, row in zip(line, chosen, strict=True):
             panel.imshow(**_image(grid, values[row], limits))
             panel.grid(False)
@@ -88,7 +88,7 @@ def animate_field(
     if grid.dimensions == 1:
         raise ArgumentError("Argument `grid` must have 2 or 3 dimensions to be animated, but it has 1.")
     values = _series(grid, trajectory, [name])[name]
-    times, limits = np.asarray(trajectory.times), _limits(values)
+    times, limits = np.asarray(trajectory.times), colour_range(values)
     figure = new_figure(4.6, 0.6 + 4.0 * min(max(grid.lengths[1] / grid.lengths[0], 0.4), 2.0))
     panel = figure.subplots()
     image = panel.imshow(**_image(grid, values[0], limits))
@@ -187,7 +187,7 @@ def _centred(grid: Grid, values: np.ndarray) -> np.ndarray:
     return values
 
 
-def _limits(values: np.ndarray) -> tuple[float, float]:
+def colour_range(values: np.ndarray) -> tuple[float, float]:
     """The range of colours, even around zero where a field goes to both sides of it."""
     finite = values[np.isfinite(values)]
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)

@@ -10,6 +10,7 @@ from .._doors import check_kind
 from .._errors import ArgumentError
 from ..fitting import FieldFit
 from ..problem import AbstractField
+from ._field_figures import MAPS, colour_range
 from ._style import color, labelled, new_figure, styled
 
 WIDTH = 2.9
@@ -100,14 +101,12 @@ def _curve(
 
 def _picture(figure: Figure, panel: Axes, values: np.ndarray, box: list[float], name: str) -> None:
     shown = values[(slice(None), slice(None), *(n // 2 for n in values.shape[2:]))]
-    low, high = float(shown.min()), float(shown.max())
-    around = low < 0 < high
-    low, high = (min(low, -high), max(-low, high)) if around else (low, high)
+    low, high = colour_range(shown)
     image = panel.imshow(
         shown.T,
         origin="lower",
         extent=(0, box[0], 0, box[1]),
-        cmap="RdBu_r" if around else "viridis",
+        cmap=MAPS[low == -high],
         interpolation="nearest",
         vmin=low,
         vmax=high,

@@ -9,6 +9,7 @@ from simkit import StudyError, fields, fluids
 from simkit.report import write_report
 from simkit.study import study_from_text
 from simkit.study.runs import run
+from simkit.study.runs._reproduce import comparisons
 from simkit.viz import plot_field_fit
 
 STUDY = """
@@ -75,7 +76,10 @@ def test_a_study_of_a_field_is_the_problem_in_python(tmp_path):
     assert any("fields are sampled where [sample] says how" in line for line in said)
     assert whole.posterior is None
     assert next(iter(whole.prediction.curves.values())).shape == (3, 1, 2, 8, 8)
-    kept = simkit.load(tmp_path / "out" / "result.h5").field_fit
+    results = simkit.load(tmp_path / "out" / "result.h5")
+    kept = results.field_fit
+    compared = {row.part: row.verdict for row in comparisons(results, whole)}
+    assert compared == {"field_fit": "bitwise equal", "prediction": "bitwise equal"}
     assert np.array_equal(kept.estimate, found.estimate)
     page = (tmp_path / "out" / "report.html").read_text()
     for words in ("64 unknown numbers of 1 array(s)", "8 x 8", "The data say more than the prior in", "20 directions"):
