@@ -16,8 +16,8 @@ import numpyro.distributions as dist
 import simkit
 from simkit import fields, fluids
 
-CELLS, TIME, ERROR, SHARE, STEP, MODES = 64, 1.0, 0.6, 0.1, 0.02, 300
-COARSE_CELLS, COARSE_STEP = 32, 0.05
+TIME, ERROR, SHARE, MODES = 1.0, 0.6, 0.1, 300
+STEPS = {32: 0.05, 64: 0.02, 128: 0.01}
 WIDE, CALLS = 317, 7
 
 
@@ -26,15 +26,15 @@ def matern() -> fields.Matern:
     return fields.Matern(3.0, length=0.8, box=(2 * np.pi, 2 * np.pi), smoothness=3.0, average=1e-3)
 
 
-def vorticity() -> tuple[simkit.Problem, np.ndarray]:
-    """The problem, and the truth."""
+def vorticity(cells: int = 64) -> tuple[simkit.Problem, np.ndarray]:
+    """The problem of so many cells an axis, and the truth."""
     random = np.random.default_rng(0)
     prior = matern()
-    grid = fluids.Grid((CELLS, CELLS))
+    grid = fluids.Grid((cells, cells))
     flow, State = fluids.SpectralFlow2D(grid, viscosity=5e-3), fluids.SpectralFlow2D.State
     truth = np.asarray(prior.root(jnp.asarray(random.normal(size=grid.shape))))
     times = np.linspace(0.0, TIME, 6)
-    seen = np.asarray(simkit.simulate(flow, State(jnp.asarray(truth)), times, step=STEP).ys.vorticity)[1:]
+    seen = np.asarray(simkit.simulate(flow, State(jnp.asarray(truth)), times, step=STEPS[cells]).ys.vorticity)[1:]
     seen = seen + ERROR * random.normal(size=seen.shape)
     seen = np.where(random.random(seen.shape) < SHARE, seen, np.nan)
     problem = simkit.Problem(
@@ -43,23 +43,23 @@ def vorticity() -> tuple[simkit.Problem, np.ndarray]:
         free={"y0.vorticity": simkit.Free(prior)},
         noise={"vorticity": simkit.noise.Normal(ERROR)},
         y0=State(jnp.zeros(grid.shape)),
-        step=STEP,
+        step=STEPS[cells],
     )
     return problem, truth
 
 
-def coarser(problem: simkit.Problem) -> simkit.Problem:
+def coarser(problem: simkit.Problem, cells: int) -> simkit.Problem:
     """The same data and prior, and a flow on fewer cells that is seen at the pixels of the finer grid."""
-    grid = fluids.Grid((COARSE_CELLS, COARSE_CELLS))
+    grid, pixels = fluids.Grid((cells, cells)), problem.data["vorticity"].shape[2:]
     flow, State = fluids.SpectralFlow2D(grid, viscosity=5e-3), fluids.SpectralFlow2D.State
     return simkit.Problem(
         flow,
         simkit.Experiment("flow", problem.times[0][1:], {"seen": problem.data["vorticity"][0]}, start=0.0),
         free={"y0.vorticity": simkit.Free(matern())},
         noise={"seen": simkit.noise.Normal(ERROR)},
-        observables={"seen": lambda system, run: fields.resampled(run.ys.vorticity, (CELLS, CELLS))},
+        observables={"seen": lambda system, run: fields.resampled(run.ys.vorticity, pixels)},
         y0=State(jnp.zeros(grid.shape)),
-        step=COARSE_STEP,
+        step=STEPS[cells],
     )
 
 
@@ -102,26 +102,46 @@ def wide() -> dict[str, float]:
     }
 
 
-def rows() -> dict[str, float]:
-    simkit.enable_x64()
-    problem, truth = vorticity()
+def measured(
+    problem: simkit.Problem, methods: dict[str, simkit.FieldLBFGS | simkit.GaussNewtonCG]
+) -> tuple[dict[str, float], dict[str, simkit.FieldFit]]:
+    """CPU time of a second fit by each method, over that of one simulation with its log density, and the fits."""
     z = jnp.full(problem.size, 0.1)
     density = jax.jit(lambda z: problem.log_likelihood(problem.natural(z))[0])
     one = _harness.compare({"density": lambda: density(z)}, samples=CALLS)["density"].median
-    runs: dict[str, float] = {}
-    found = {}
-    coarse = coarser(problem)
+    runs, found = {}, {}
+    for name, method in methods.items():
+        simkit.fit(problem, method=method)
+        begun = _harness.clock()
+        found[name] = simkit.fit(problem, method=method)
+        runs[name] = (_harness.clock() - begun) / one
+    return runs, found
+
+
+def finer() -> dict[str, float]:
+    """The same on 128 x 128 cells, through two coarser grids."""
+    problem, _ = vorticity(128)
+    method = simkit.FieldLBFGS(coarse=[coarser(problem, cells) for cells in (64, 32)])
+    runs, found = measured(problem, {"coarse": method})
+    return {
+        "vorticity128_runs": runs["coarse"],
+        "vorticity128_gradients": float(found["coarse"].linearisations),
+        "vorticity128_coarse_gradients": float(found["coarse"].before),
+        "vorticity128_gradient": found["coarse"].gradients[-1],
+    }
+
+
+def rows() -> dict[str, float]:
+    simkit.enable_x64()
+    problem, truth = vorticity()
+    coarse = coarser(problem, 32)
     methods = {
         "alone": simkit.FieldLBFGS(),
         "coarse": simkit.FieldLBFGS(coarse=coarse),
         "newton_alone": simkit.GaussNewtonCG(),
         "newton": simkit.GaussNewtonCG(coarse=coarse),
     }
-    for name, method in methods.items():
-        simkit.fit(problem, method=method)
-        begun = _harness.clock()
-        found[name] = simkit.fit(problem, method=method)
-        runs[name] = (_harness.clock() - begun) / one
+    runs, found = measured(problem, methods)
     known = simkit.fit(problem, method=simkit.GaussNewtonCG(modes=MODES))
     ends = np.asarray(known.interval("y0.vorticity"))
     figures = {
@@ -135,6 +155,7 @@ def rows() -> dict[str, float]:
         "vorticity64_gradient": found["coarse"].gradients[-1],
         "vorticity64_coverage": float(((truth > ends[..., 0]) & (truth < ends[..., 1])).mean()),
         "vorticity64_error": float(np.std(np.asarray(found["coarse"]["y0.vorticity"]) - truth)),
+        **finer(),
         **wide(),
     }
     print(known)

@@ -81,7 +81,7 @@ def _probed(problem: Problem, counts: tuple[int, ...], sizes: Array, z: Array, k
             part = prior.by_waves(white[block.span].reshape(block.shape), inside).ravel()
             return _mean(model, sizes, jnp.zeros_like(z).at[block.span].set(part))
 
-        informed.append(jax.lax.map(of, jnp.arange(count)))
+        informed.append(jax.vmap(of)(jnp.arange(count)))
     return Shells(tuple(informed))
 
 

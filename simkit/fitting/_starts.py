@@ -133,6 +133,8 @@ def _prior_draws(problem: Problem, key: PRNGKeyArray, count: int) -> Array:
 def first_start(problem: Problem, z: Float[Array, "starts parameters"]) -> Float[Array, "starts parameters"]:
     """The starts with the first one moved to the values that `Free.start` gives."""
     known = jnp.isfinite(problem.starts)
+    if not known.any():
+        return z
     return z.at[0].set(jnp.where(known, problem.coordinates(jnp.where(known, problem.starts, 1)), z[0]))
 
 
