@@ -978,6 +978,16 @@ ROWS = {
         lambda: simkit.assimilate(S, Y0, DATA, method=simkit.assimilation.ETKF()),
         "`observations` must be observations",
     ),
+    "assimilation, a time for the lag": (
+        lambda: simkit.assimilate(
+            S,
+            Y0,
+            simkit.assimilation.Observations(T, DATA, errors=1.0),
+            method=simkit.assimilation.ETKF(),
+            lag=0.5,
+        ),
+        "`lag` must be",
+    ),
     "assimilation, the class of a filter": (
         lambda: simkit.assimilate(
             S, Y0, simkit.assimilation.Observations(T, DATA, errors=1.0), method=simkit.assimilation.ETKF

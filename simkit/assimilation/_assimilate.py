@@ -10,7 +10,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from .._budget import Within
-from .._doors import check_key, check_kind, check_progress, shown
+from .._doors import check_count, check_key, check_kind, check_progress, shown
 from .._errors import ArgumentError, SimulationError
 from .._progress import Progress, Say
 from .._types import Inputs, State
@@ -50,6 +50,7 @@ def assimilate(
     key: Any = None,
     truth: Any = None,
     keep_members: bool = False,
+    lag: int = 0,
     on_failure: Literal["raise", "mark"] = "raise",
     store: str | Path | None = None,
     within: Within = None,
@@ -70,6 +71,9 @@ def assimilate(
     - `truth`: states at the times of the observations, where they are known, as in an experiment with a twin: the result then has
         errors.
     - `keep_members`: whether the result has the analysed ensembles of all times.
+    - `lag`: a filter also corrects the ensembles of so many earlier times by what is seen now, as the ensemble Kalman smoother does
+        (Evensen and van Leeuwen 2000, doi:10.1175/1520-0493(2000)128<1852:AEKSFN>2.0.CO;2): the result has `smoothed` states, each
+        given the observations up to `lag` times later. As many as there are times smooth by all of them.
     - `on_failure`: "raise" a `SimulationError` where a forecast fails, or "mark" it in the status.
     - `store`: a folder that keeps every 32 cycles of a filter, and every 4 windows of 4D-Var, once they are done, so that the same
         call goes on after a crash, to the same bits.
@@ -107,6 +111,12 @@ def assimilate(
     check_progress(progress)
     if on_failure not in ("raise", "mark"):
         raise ArgumentError(f'Argument `on_failure` must be "raise" or "mark", but it is {on_failure!r}.')
+    check_count("lag", lag, least=0)
+    if lag and isinstance(method, FourDVar | Hybrid):
+        raise ArgumentError(
+            f"Argument `lag` must be 0 with `{type(method).__name__}`, whose windows use what is seen later: take a longer "
+            "`window` with a `shift` of 1."
+        )
     if isinstance(system, StaticSystem):
         raise ArgumentError(
             f"`{type(system).__name__}` has no dynamics, so that nothing can be forecast: take `simkit.fit`."
@@ -145,14 +155,15 @@ def assimilate(
     known = observations.times if traced(observations.times) else _known_times(observations)
     found = resolve(system, one, known, solver=solver, step=step, inputs=signals)
     run = Run(Setup(system, one, signals), observations, Method(found.solver, found.step), key if needs else None)
+    lag = min(lag, observations.times.size)
     quiet = traced((run, start, truth))
     with Progress(None, 0, False if quiet else progress, verb="assimilate") as counter:
         counter.tell(f"{observations.times.size} cycles")
         if store is None and within is None:
-            result = _compiled(run, start, method, keep_members, truth)
+            result = _compiled(run, start, method, keep_members, lag, truth)
         else:
             _check_known(quiet)
-            result = compared(in_stretches(run, start, method, keep_members, store, within, counter), truth)
+            result = compared(in_stretches(run, start, method, keep_members, lag, store, within, counter), truth)
         if not quiet and not counter.silent:
             jax.block_until_ready(result.status)
     if on_failure == "raise" and not traced(result.status) and (text := result.failure()):
@@ -161,9 +172,9 @@ def assimilate(
 
 
 @eqx.filter_jit
-def _compiled(run: Run, start: State, method: Any, keep_members: bool, truth: Any) -> Assimilation:
+def _compiled(run: Run, start: State, method: Any, keep_members: bool, lag: int, truth: Any) -> Assimilation:
     note_trace("assimilation", {"times": run.observations.times, "method": type(method).__name__})
-    work = work_of(run, start, method, keep_members)
+    work = work_of(run, start, method, keep_members, lag)
     carry, (figures, members) = work.all()
     return compared(finished(run, method, work.begun, carry, figures, members), truth)
 

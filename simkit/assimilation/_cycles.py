@@ -69,10 +69,13 @@ class Figures(NamedTuple):
     observed: Array
     effective_rank: Array
     status: Array
+    smoothed: Array | None = None  # of the time `lag` before
+    smoothed_deviation: Array | None = None
 
     def result(self, run: Run, last: State, members: Any, method: str) -> Assimilation:
         """The figures as a user sees them; those of the first times where the time was up."""
         states, times, count = jax.vmap(run.unflat), run.observations.times, self.status.shape[0]
+        known = lambda x: None if x is None else states(x)
         if count < times.shape[0]:
             method = f"{method}; the time was up after {count} of {times.shape[0]} times"
         return Assimilation(
@@ -87,6 +90,8 @@ class Figures(NamedTuple):
             observed=self.observed,
             effective_rank=self.effective_rank,
             status=self.status,
+            smoothed=known(self.smoothed),
+            smoothed_deviation=known(self.smoothed_deviation),
             members=members,
             method=method,
         )
@@ -110,7 +115,16 @@ class Work(NamedTuple):
         return jax.lax.scan(self.turn, self.carry, self.turns)
 
 
-def work_of(run: Run, start: State, method: AbstractEnsembleFilter | FourDVar | Hybrid, keep: bool) -> Work:
+class Ensemble(NamedTuple):
+    """An ensemble, and what it was at the last times, corrected by all that was seen since: `past[:, 0]` is one time before."""
+
+    members: Float[Array, "members n"]
+    past: Float[Array, "members lag n"]
+
+
+def work_of(
+    run: Run, start: State, method: AbstractEnsembleFilter | FourDVar | Hybrid, keep: bool, lag: int = 0
+) -> Work:
     """The loop of a method from its start."""
     if isinstance(method, FourDVar | Hybrid):
         windows = _variational(method)
@@ -120,7 +134,8 @@ def work_of(run: Run, start: State, method: AbstractEnsembleFilter | FourDVar | 
         later = 1 + (run.observations.times.size - windows.window) // windows.shift
         return Work(carry, windows.shift * jnp.arange(1, later), _window_turn(run, method), begun)
     begin = jax.vmap(run.flat)(start)
-    return Work(begin, _known_of(run), turn_of(run, method, keep))
+    past = jnp.zeros((begin.shape[0], lag, begin.shape[1]), begin.dtype)
+    return Work(Ensemble(begin, past), _known_of(run), turn_of(run, method, keep))
 
 
 def _known_of(run: Run) -> Any:
@@ -161,14 +176,35 @@ def finished(
             text += f", with {carry[0].shape[0]} members by {type(method.ensemble).__name__}"
         return joined.result(run, run.unflat(carry[1]), None, text)
     kept = None if members is None else jax.vmap(states)(members)
-    return figures.result(run, states(carry), kept, f"{type(method).__name__} with {carry.shape[0]} members")
+    text = f"{type(method).__name__} with {carry.members.shape[0]} members"
+    if lag := carry.past.shape[1]:
+        figures, text = _with_last(figures, carry), f"{text}, smoothed by the next {lag} times"
+    return figures.result(run, states(carry.members), kept, text)
+
+
+def _with_last(figures: Figures, carry: Ensemble) -> Figures:
+    """Smoothed states of all times: those that left the ensemble's past, and those that it still holds."""
+    count, lag = figures.status.shape[0], carry.past.shape[1]
+    held = jnp.flip(carry.past[:, : min(count, lag)], axis=1)
+    mean = jnp.mean(held, axis=0)
+    joined = lambda left, here: jnp.concatenate([left[lag:], here])
+    return figures._replace(
+        smoothed=joined(figures.smoothed, mean),
+        smoothed_deviation=joined(figures.smoothed_deviation, _width(held - mean[None])),
+    )
+
+
+def _width(anomalies: Array) -> Array:
+    """Standard deviations of an ensemble."""
+    return jnp.sqrt(jnp.sum(anomalies**2, axis=0) / (anomalies.shape[0] - 1))
 
 
 def _cycle(run: Run, method: AbstractEnsembleFilter, keep: bool) -> Callable[[Any, Any], tuple[Any, Any]]:
-    """Forecast an ensemble to the next time, and correct it by the observations there."""
+    """Forecast an ensemble to the next time, and correct it and its past by the observations there."""
 
-    def cycle(members: Array, now: Any) -> tuple[Array, Any]:
-        (t, until), value, error, key = now
+    def cycle(carry: Ensemble, now: Any) -> tuple[Ensemble, Any]:
+        (members, past), ((t, until), value, error, key) = carry, now
+        lag, size = past.shape[1:]
         count, inflation = members.shape[0], method.inflation.astype(members.dtype)
         for_paths, for_update, for_turn = (None,) * 3 if key is None else jax.random.split(key, 3)
         member_keys = None if for_paths is None else jax.random.split(for_paths, count)
@@ -180,19 +216,25 @@ def _cycle(run: Run, method: AbstractEnsembleFilter, keep: bool) -> Callable[[An
         places = jax.vmap(lambda x: run.expected(until, x))(ahead)
         centre = jnp.mean(places, axis=0)
         seen = run.observations.whitened(value, error, centre, places - centre[None])
-        pull, turned, chi = method.analysed(for_update, anomalies, seen)
+        before = jnp.mean(past, axis=0)
+        whole = jnp.concatenate([anomalies, (past - before[None]).reshape(count, -1)], axis=1)
+        pull, turned, chi = method.analysed(for_update, whole, seen)
         if method.rotation:
             assert for_turn is not None
             turned = rotated(for_turn, turned)
-        turned = inflation * turned
+        # What lies back is corrected like the present, and not inflated again.
+        smoothed, spread = before + pull[size:].reshape(before.shape), turned[:, size:].reshape(past.shape)
+        pull, turned = pull[:size], inflation * turned[:, :size]
         found = mean + pull
         after = found[None] + turned
         gram = turned @ turned.T
         rank = jnp.trace(gram) ** 2 / jnp.sum(gram**2)
-        width = lambda x: jnp.sqrt(jnp.sum(x**2, axis=0) / (count - 1))
         there, failed = jnp.sum(jnp.isfinite(value)), statuses[jnp.argmax(statuses != Status.OK)]
-        figures = Figures(found, width(turned), mean, width(anomalies), seen.innovation, chi, there, rank, failed)
-        return after, (figures, after if keep else None)
+        figures = Figures(found, _width(turned), mean, _width(anomalies), seen.innovation, chi, there, rank, failed)
+        if lag:
+            figures = figures._replace(smoothed=smoothed[-1], smoothed_deviation=_width(spread[:, -1]))
+            past = jnp.concatenate([after[:, None], smoothed[None, :-1] + spread[:, :-1]], axis=1)
+        return Ensemble(after, past), (figures, after if keep else None)
 
     return cycle
 
@@ -224,7 +266,7 @@ def _fitted(run: Run, method: FourDVar | Hybrid) -> Callable[[Array, Array, int]
     def together(begin: Array, k: Array, used: int) -> tuple[tuple[Array, Array], Figures]:
         rows, figures = _window(run, method.variational, method.root(begin))(jnp.mean(begin, axis=0), k, used)
         some = jax.tree.map(lambda x: jax.lax.dynamic_slice_in_dim(x, k, shift), known)
-        members = jax.lax.scan(cycle, begin, some)[0]
+        members = jax.lax.scan(cycle, Ensemble(begin, begin[:, None][:, :0]), some)[0].members
         return (members + (rows[shift - 1] - jnp.mean(members, axis=0))[None], rows[-1]), figures
 
     return together

@@ -52,7 +52,8 @@ class AbstractEnsembleFilter(eqx.Module):
     def analysed(self, key: PRNGKeyArray | None, anomalies: Float[Array, "members n"], seen: Seen) -> Correction:
         """Return the increment of the mean, the new anomalies, and chi-square.
 
-        `seen` holds innovation and anomalies of the expected observations in units of the errors of observations.
+        `seen` holds innovation and anomalies of the expected observations in units of the errors of observations. Anomalies may be
+        those of several times side by side, the present first, n = times x size of the state: a smoother corrects them alike.
         """
 
 
@@ -186,12 +187,15 @@ class LETKF(AbstractEnsembleFilter):
 
     def analysed(self, key: PRNGKeyArray | None, anomalies: Array, seen: Seen) -> Correction:
         root = jnp.sqrt(self.localisation.weight).astype(anomalies.dtype)
+        # One transform of each place serves all times.
+        places = anomalies.reshape(anomalies.shape[0], -1, root.shape[0])
 
         def one(apart: Array, index: Array, root: Array) -> tuple[Array, Array]:
             weights, transform = _transform(seen.innovation[index] * root, seen.sensitivity[:, index] * root[None])
             return weights @ apart, transform @ apart
 
-        increment, turned = jax.vmap(one, in_axes=(1, 0, 0), out_axes=(0, 1))(anomalies, self.localisation.index, root)
+        increment, turned = jax.vmap(one, in_axes=(2, 0, 0), out_axes=(-1, -1))(places, self.localisation.index, root)
+        increment, turned = increment.reshape(-1), turned.reshape(anomalies.shape)
         weights = inverse(_precision(seen.sensitivity)) @ (seen.sensitivity @ seen.innovation)
         return Correction(increment, turned, _chi_square(seen, weights))
 

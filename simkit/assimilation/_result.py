@@ -22,6 +22,7 @@ class Assimilation(eqx.Module):
     - `mean`, `deviation`: analysed states and their standard deviations, with a leading axis of times: given the observations up to
         each time; of 4D-Var those of the window in which a time's observations are used.
     - `forecast`, `forecast_deviation`: the same before the observations of each time, or window, were used.
+    - `smoothed`, `smoothed_deviation`: the same given the observations up to `lag` times later too; None without `lag`.
     - `members`: the analysed ensembles, with leading axes `(times, members)`; None unless asked for.
     - `last`: the ensemble, or the state of 4D-Var, after the last observations, from which a forecast or the next call starts.
     - `innovation`: observed less forecast, in units of the errors of observations; 0 where missing. Shape `(times, m)`.
@@ -30,7 +31,8 @@ class Assimilation(eqx.Module):
     - `observed`: number of observations that were there.
     - `effective_rank`: number of directions among which the ensemble's variance is spread, $(\\mathrm{tr} P)^2 / \\mathrm{tr} P^2$.
     - `status`: how each forecast ended.
-    - `error`, `forecast_error`: root mean square errors of the means, where the truth was given, shape `(times,)`.
+    - `error`, `forecast_error`, `smoothed_error`: root mean square errors of the means, where the truth was given, shape
+        `(times,)`.
     """
 
     times: Float[Array, " times"]
@@ -44,9 +46,12 @@ class Assimilation(eqx.Module):
     observed: Int[Array, " times"]
     effective_rank: Float[Array, " times"]
     status: Int[Array, " times"]
+    smoothed: Any = None
+    smoothed_deviation: Any = None
     members: Any = None
     error: Float[Array, " times"] | None = None
     forecast_error: Float[Array, " times"] | None = None
+    smoothed_error: Float[Array, " times"] | None = None
     method: str = eqx.field(static=True, default="")
 
     def failure(self) -> str:
@@ -73,10 +78,12 @@ class Assimilation(eqx.Module):
             ),
         ]
         if self.error is not None and self.forecast_error is not None:
-            rows.append(("error", f"{mean(self.error):.4g} analysed, {mean(self.forecast_error):.4g} forecast"))
-        rows.append(
-            ("spread", f"{spread(self.deviation):.4g} analysed, {spread(self.forecast_deviation):.4g} forecast")
-        )
+            late_error = "" if self.smoothed_error is None else f", {mean(self.smoothed_error):.4g} smoothed"
+            text = f"{mean(self.error):.4g} analysed, {mean(self.forecast_error):.4g} forecast{late_error}"
+            rows.append(("error", text))
+        late_spread = "" if self.smoothed is None else f", {spread(self.smoothed_deviation):.4g} smoothed"
+        text = f"{spread(self.deviation):.4g} analysed, {spread(self.forecast_deviation):.4g} forecast{late_spread}"
+        rows.append(("spread", text))
         count = max(float(np.sum(np.asarray(self.observed)[late])), 1.0)
         ratio = float(np.sum(np.asarray(self.chi_square)[late])) / count
         rows.append(("chi-square", f"{ratio:.3f} an observation, 1 where spread and errors are right"))
@@ -107,6 +114,8 @@ def compared(result: Assimilation, truth: Any) -> Assimilation:
         return result
     truth = jax.tree.map(lambda x: x[: result.status.shape[0]], truth)
     errors = {"error": rms_error(result.mean, truth), "forecast_error": rms_error(result.forecast, truth)}
+    if result.smoothed is not None:
+        errors["smoothed_error"] = rms_error(result.smoothed, truth)
     return dataclasses.replace(result, **errors)
 
 

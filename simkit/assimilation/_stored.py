@@ -30,6 +30,7 @@ def in_stretches(
     start: State,
     method: AbstractEnsembleFilter | FourDVar | Hybrid,
     keep: bool,
+    lag: int,
     store: str | Path | None,
     within: Within,
     counter: Progress,
@@ -38,9 +39,9 @@ def in_stretches(
 
     **Raises:** a `TimeUpError` where the time was up before the first cycle.
     """
-    asked = lambda: {"run": run, "start": start, "method": method, "keep_members": keep}
+    asked = lambda: {"run": run, "start": start, "method": method, "keep_members": keep} | ({"lag": lag} if lag else {})
     settings = {"turns": WINDOWS if isinstance(method, FourDVar | Hybrid) else TURNS}
-    carry, turns, begun = _begun(run, start, method, keep)
+    carry, turns, begun = _begun(run, start, method, keep, lag)
     count = jax.tree.leaves(turns)[0].shape[0]
     with kept_in(store, "assimilation", asked, settings) as held, budgeted(within):
         parts, size = [], held.settings["turns"]
@@ -64,8 +65,8 @@ def _shapes(run: Run, method: Any, keep: bool, carry: Any, turns: Any) -> Any:
 
 
 @eqx.filter_jit
-def _begun(run: Run, start: State, method: Any, keep: bool) -> tuple[Any, Any, Any]:
-    work = work_of(run, start, method, keep)
+def _begun(run: Run, start: State, method: Any, keep: bool, lag: int) -> tuple[Any, Any, Any]:
+    work = work_of(run, start, method, keep, lag)
     return work.carry, work.turns, work.begun
 
 

@@ -33,14 +33,16 @@ class FieldLBFGS(AbstractFieldMethod):
         when the minimum is nearer than so many standard errors. What the float type cannot resolve is not asked for.
     - `max_steps`: the most gradients on each grid. `memory`: number of changes kept, two vectors each.
     - `coarse`: the same problem on a coarser grid, perhaps with longer steps, or several of them, the finest first. Each is fitted
-        in turn, from the coarsest; its estimate and its changes of gradient are carried to the next by their waves.
+        in turn, from the coarsest, and its estimate carried to the next by its waves. A step of the finer one is the way to the
+        minimum of the coarser one with a linear term that makes its gradient the finer one's, corrected by changes of gradient.
     - `modes`: number of directions for the uncertainty, by Lanczos' method after the fit; 0 for none. Each costs a product.
 
     **Good values:** the defaults, and two coarser grids, of a half and a quarter of the cells an axis. It takes several times fewer
     simulations than `GaussNewtonCG` where the simulation is not linear, or where the unknown has many waves that data determine.
 
     **Reference:** Nocedal (1980), Math. Comput. 35:773, doi:10.1090/S0025-5718-1980-0572855-7; for fields of weather Gilbert and
-    Lemarechal (1989), Math. Program. 45:407, doi:10.1007/BF01589113.
+    Lemarechal (1989), Math. Program. 45:407, doi:10.1007/BF01589113; for coarser grids Nash (2000), Optim. Methods Softw. 14:99,
+    doi:10.1080/10556780008805795.
 
     ```python
     import simkit

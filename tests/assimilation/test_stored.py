@@ -27,13 +27,17 @@ def filtered(setup, **options):
     return assimilate(SYSTEM, members, observations, method=EnKF(), key=jax.random.key(2), truth=truth, **options)
 
 
+def smoothed(setup, **options):
+    return filtered(setup, lag=20, **options)
+
+
 def windows(setup, **options):
     observations, truth = setup
     method = FourDVar(covariance=jnp.eye(3), window=8, shift=4, iterations=2)
     return assimilate(SYSTEM, Y0, observations, method=method, truth=truth, **options)
 
 
-@pytest.mark.parametrize("run", [filtered, windows])
+@pytest.mark.parametrize("run", [filtered, smoothed, windows])
 def test_it_goes_on_to_the_same_bits(setup, tmp_path, monkeypatch, run):
     monkeypatch.setattr(_stored, "TURNS", 16)
     whole = run(setup, store=tmp_path / "whole")
@@ -54,6 +58,7 @@ def test_the_time_is_up(setup, tmp_path, monkeypatch):
     short = filtered(setup, store=tmp_path / "short", within=1e-9)
     assert short.times.shape == short.error.shape == (10,)
     assert "the time was up after 10 of 40 times" in str(short)
+    assert smoothed(setup, within=1e-9).smoothed_error.shape == (10,)
     whole = filtered(setup, store=tmp_path / "short")
     np.testing.assert_array_equal(whole.error[:10], short.error)
     assert whole.times.shape == (40,)
