@@ -63,7 +63,8 @@ class Assimilation(eqx.Module):
         first = int(failed[0])
         return f"The forecast to t = {float(self.times[first]):g} failed: {Status(int(status[first])).message}"
 
-    def _facts(self) -> list[tuple[str, str]]:
+    def facts(self) -> list[tuple[str, str]]:
+        """List what is printed: names and sentences."""
         begin = int(SETTLING * self.times.size)
         times, late = np.asarray(self.times), slice(begin, None)
         mean = lambda x: float(np.mean(np.asarray(x)[late]))
@@ -93,14 +94,14 @@ class Assimilation(eqx.Module):
     def __repr__(self) -> str:
         if traced(self.status):
             return "Assimilation(traced)"
-        rows = self._facts()
+        rows = self.facts()
         width = max(len(name) for name, _ in rows)
         return "Assimilation\n" + "\n".join(f"  {name:<{width}}  {text}" for name, text in rows)
 
     def _repr_html_(self) -> str:
         if traced(self.status):
             return html_page(repr(self))
-        return html_page("Assimilation", html_table(("", ""), self._facts()), html_notes([]))
+        return html_page("Assimilation", html_table(("", ""), self.facts()), html_notes([]))
 
 
 def _flat(tree: Any) -> np.ndarray:

@@ -35,7 +35,7 @@ def reproduce(options: argparse.Namespace) -> int:
     from .._errors import ArgumentError
     from ..io import load, load_provenance
     from ..study import study_from_provenance
-    from ..study.runs import Found, average_particles, changes, comparisons, compute
+    from ..study.runs import Found, assimilate_study, average_particles, changes, comparisons, compute
 
     made = load_provenance(options.file)
     if not made.study:
@@ -56,6 +56,11 @@ def reproduce(options: argparse.Namespace) -> int:
     if results.averages is not None:
         found = Found()
         found.averages = average_particles(study, found, say=say)
+    elif results.assimilation is not None:
+        found = Found()
+        # A store cuts the work into the same parts as that of the first run, which rounding depends on.
+        with tempfile.TemporaryDirectory() as store:
+            found.assimilation = assimilate_study(study, seed=made.seed, store=Path(store))
     else:
         phases = [phase for phase, part in parts.items() if part is not None]
         # A store cuts the work into the same parts as that of the first run, which rounding depends on.

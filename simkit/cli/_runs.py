@@ -29,6 +29,8 @@ def run(options: argparse.Namespace) -> int:
         _refuse_within(options)
     if options.name == "run" and is_simulation(study):
         return _particles(options, study, folder)
+    if study.assimilate:
+        return _assimilated(options, study, folder)
     if options.name == "run" and study.simulate and not study.experiments:
         return _simulated(options, study, folder)
     say = say_of(options)
@@ -108,6 +110,31 @@ def _particles(options: argparse.Namespace, study: Any, folder: Path) -> int:
     return _ended(
         options, study, folder, found.files, lines, {"averages": found.averages.table(), "warnings": warnings}
     )
+
+
+def _assimilated(options: argparse.Namespace, study: Any, folder: Path) -> int:
+    """Find the states of a study and print how far they can be trusted."""
+    from ..study.runs import UNFINISHED, run_assimilation
+
+    if options.name != "run":
+        raise ArgumentError(
+            f"`{options.study}` has [assimilate], which finds states: call `simkit run {options.study}`."
+        )
+    say = say_of(options)
+    say(study.title)
+    goes_on = "\nThe same command goes on from what is kept."
+    left = lambda: "Interrupted before the last time." + goes_on * (folder / UNFINISHED).is_dir()
+    asked = {"overwrite": options.overwrite, "say": say, "command": options.command_line, "within": options.within}
+    try:
+        with telling(left):
+            found = run_assimilation(study, folder, report=_reported, **asked)
+    except KeyboardInterrupt as error:
+        return _stopped(options, error, left())
+    if found.cut:
+        return _cut(options, found.cut + goes_on)
+    _keep_sources(study, folder)
+    facts = dict(found.assimilation.facts()) if found.assimilation is not None else {}
+    return _ended(options, study, folder, found.files, [f"\n{found.assimilation}\n"], {"assimilation": facts})
 
 
 def _left(kept: Sequence[Any], goes_on: bool, opening: str) -> str:

@@ -5,6 +5,7 @@ from typing import Any
 
 from .._doors import check_kind, shown
 from .._errors import ArgumentError
+from ..assimilation import Assimilation
 from ..core import Trajectory
 from ..fitting import FieldFit, FitResult, Profiles, SparseFit
 from ..infer import LearnedLikelihood, LearnedPosterior, Posterior, Prediction
@@ -21,6 +22,7 @@ KINDS: dict[str, Any] = {
     "learned_posterior": LearnedPosterior,
     "learned_likelihood": LearnedLikelihood,
     "sparse_fit": SparseFit,
+    "assimilation": Assimilation,
 }
 """Kinds of results in a file, by the names of the fields of `Results`."""
 

@@ -12,12 +12,14 @@ import numpy as np
 
 from .._doors import check_kind
 from .._errors import ArgumentError, ResultFileError
+from ..assimilation import Assimilation
 from ..core import Trajectory
 from ..fitting import FieldFit, FitResult, Profiles, SparseFit
 from ..infer import LearnedLikelihood, LearnedPosterior, Posterior, Prediction
 from ..md import Averages
 from ..problem import Observed, Problem, observed
 from ..stores import Seal, attribute, open_sealed, seal, write_whole
+from ._assimilation_group import read_assimilation, write_assimilation
 from ._event_group import GROUPS, write_events
 from ._field_fit_group import read_field_fit, write_field_fit
 from ._given_results import sorted_results
@@ -42,8 +44,8 @@ from ._provenance import Provenance, provenance, read_provenance, write_provenan
 from ._sparse_group import FITS, read_sparse_fit, write_sparse_fit
 
 FORMAT = "simkit result"
-VERSION, DENSITIES, FIELDS = 6, 5, 4
-"""The versions of files with sparse fits, with learned densities, and with fits of fields."""
+VERSION, SPARSE, DENSITIES, FIELDS = 7, 6, 5, 4
+"""The versions of files with assimilations, sparse fits, learned densities, and fits of fields."""
 EVENTFUL, PLAIN = 3, 2
 """The versions of files with and without events; an earlier simkit reads those whose content it knows, and refuses others."""
 LEARNED = "learned_posterior", "learned_likelihood"
@@ -68,6 +70,7 @@ class Results:
     learned_posterior: LearnedPosterior | None = None
     learned_likelihood: LearnedLikelihood | None = None
     sparse_fit: SparseFit | None = None
+    assimilation: Assimilation | None = None
 
     def __repr__(self) -> str:
         names = (
@@ -79,6 +82,7 @@ class Results:
             "prediction",
             "trajectory",
             "averages",
+            "assimilation",
             *LEARNED,
         )
         held = [name for name in names if getattr(self, name) is not None]
@@ -95,6 +99,7 @@ def save(
     | Prediction
     | Trajectory
     | Averages
+    | Assimilation
     | LearnedPosterior
     | LearnedLikelihood,
     fit: FitResult | None = None,
@@ -112,8 +117,8 @@ def save(
     """Write results to one HDF5 file.
 
     The groups `fit`, `profiles`, `posterior`, `sample_stats`, `prediction` (the curves), `posterior_predictive` (new data),
-    `observed_data`, `trajectory`, `events` (with `events_before` and `events_after`), `averages`, `field_fit` and `sparse_fit`
-    (with `sparse_fit_full` and `sparse_fit_chosen`) follow the netCDF-4 conventions:
+    `observed_data`, `trajectory`, `events` (with `events_before` and `events_after`), `averages`, `assimilation`, `field_fit` and
+    `sparse_fit` (with `sparse_fit_full` and `sparse_fit_chosen`) follow the netCDF-4 conventions:
     `xarray.open_dataset(path, group="posterior")` gives a data set with the dimensions chain and draw and one variable a parameter,
     under its own name (`y0.hare`), with its unit. `provenance` holds texts. The file is written beside its place and moved there
     whole, so that a crash leaves no half file.
@@ -121,8 +126,8 @@ def save(
     **Arguments:**
 
     - `path`: where to write; folders are made.
-    - `results`: what to write: a fit, also of fields or sparse, profiles, a posterior, a prediction, a trajectory, averages, a
-        learned posterior, the learned likelihood of a problem (`problem.likelihood`); at most one of each kind.
+    - `results`: what to write: a fit, also of fields or sparse, profiles, a posterior, a prediction, a trajectory, averages, an
+        assimilation, a learned posterior, the learned likelihood of a problem (`problem.likelihood`); at most one of each kind.
     - `fit`, `profiles`, `posterior`, `prediction`, `trajectory`, `averages`, `field_fit`, `sparse_fit`: the same by name.
     - `problem`: the problem, for the data and the units of the outputs.
     - `made`: where the results come from, by default `provenance()`.
@@ -159,8 +164,10 @@ def save(
 
 def _version(named: Mapping[str, Any]) -> int:
     """The earliest version of simkit's files that knows all that is to be written."""
-    if named["sparse_fit"] is not None:
+    if named["assimilation"] is not None:
         return VERSION
+    if named["sparse_fit"] is not None:
+        return SPARSE
     if any(named[name] is not None for name in LEARNED):
         return DENSITIES
     if named["field_fit"] is not None:
@@ -171,7 +178,7 @@ def _version(named: Mapping[str, Any]) -> int:
 def _write_parts(file: h5py.File, named: Mapping[str, Any], units: Mapping[str, str]) -> None:
     """Write all results that are there, each into its groups."""
     single = {"fit": write_fit, "profiles": write_profiles, "averages": write_averages, "field_fit": write_field_fit}
-    single |= dict.fromkeys(LEARNED, write_learned)
+    single |= dict.fromkeys(LEARNED, write_learned) | {"assimilation": write_assimilation}
     for name, write in single.items():
         if named[name] is not None:
             write(file.create_group(name), named[name])
@@ -216,6 +223,7 @@ def load(path: str | Path) -> Results:
             field_fit=_read(file, read_field_fit, "field_fit"),
             learned_posterior=_read(file, read_learned, "learned_posterior"),
             learned_likelihood=_read(file, read_learned, "learned_likelihood"),
+            assimilation=_read(file, read_assimilation, "assimilation"),
             sparse_fit=_read(file, read_sparse_fit, "sparse_fit", *(place for place in FITS.values() if place in file)),
         )
 

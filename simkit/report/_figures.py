@@ -96,6 +96,14 @@ def pictures(
             add("fields", caption, lambda: viz.plot_fields(grid, trajectory, time=time), dots=True)
         else:
             add("trajectory", "The simulated trajectory.", lambda: viz.plot_trajectory(trajectory, time=time))
+    if results.assimilation is not None:
+        states = results.assimilation
+        seen_then = None if study is None else study.assimilate.get("observations")
+        caption = (
+            "Some of the states that were found, with bands of two standard deviations and what was observed; below, how far "
+            "observations lie from forecasts in units of what spread and errors allow."
+        )
+        add("assimilation", caption, lambda: viz.plot_assimilation(states, seen_then, time=time))
     if results.averages is not None:
         given = None if study is None else study.averages.get("measured")
         _add_averages(add, results.averages, time, {} if given is None else {given[0]: given[1:]})

@@ -9,6 +9,7 @@ from ..infer import Posterior
 from ..io import Results
 from ..problem import AbstractLikelihood, describe_step, unknown_rows
 from ..study import Study
+from ._assimilated import assimilation_method
 from ._equation import describe_model
 from ._fields import field_method
 from ._result_cells import filled
@@ -20,6 +21,8 @@ def methods_section(study: Study, results: Results) -> str:
     """Sentences on the solver, the fit and the sampling, the priors as a table, and the noise models with their equations."""
     if results.fit is None and results.posterior is None and results.field_fit is None:
         text = run_method(results, study)
+        if results.assimilation is not None:
+            text = assimilation_method(results.assimilation)
         return f"<p>{html.escape(text)}</p>" if text else ""
     try:
         problem = study.problem()

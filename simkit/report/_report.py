@@ -19,6 +19,7 @@ from ..networks import EquationSystem, equations_html
 from ..stores import write_text
 from ..study import Study
 from ..sweeps import Sweep
+from ._assimilated import assimilation_rows
 from ._equation import describe_model, inline
 from ._fields import HEADS, field_cells, field_sentence
 from ._figures import Picture, pictures, study_of
@@ -122,13 +123,15 @@ def _page(results: Results, study: Study | None, checked: Check | None, reason: 
     if not numbers and study is not None:
         numbers = as_table(("parameter", "value", "unit"), system_rows(study))
     parts.append(_section("Parameters", numbers))
+    found_states = results.assimilation
+    parts.append(_section("Assimilation", "" if found_states is None else assimilation_rows(found_states)))
     parts.append(_section("Distinct optima", _optima(results)))
     parts.append(_section("Averages", _averages(results)))
     by_name = {picture.name: picture for picture in found}
     drawn = _figure(by_name["check"]) if "check" in by_name else ""
     parts.append(_section("Does the model fit?", "" if checked is None else _checked(checked, drawn)))
     for heading, names in (
-        ("Data and model", ("fit", "trajectory")),
+        ("Data and model", ("fit", "trajectory", "assimilation")),
         ("Population", ("individuals", "predictive_check", "npde")),
         ("Fields", ("unknown_fields", "fields")),
         ("Over time", ("outputs",)),

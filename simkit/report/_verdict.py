@@ -10,6 +10,7 @@ from ..io import Results
 from ..md import Averages
 from ..study import Study
 from ._answer import Answer, Grade, judged
+from ._assimilated import assimilation_answers
 from ._fields import field_answers
 from ._simulated import run_answers
 
@@ -53,6 +54,7 @@ def verdict_section(results: Results, study: Study | None, checked: Check | None
     parts: Any = {"prediction": results.prediction, "averages": results.averages, "checked": checked, "reason": reason}
     known: Any = () if study is None else (study.system, study.solve, study.inputs, study.y0)
     own = [] if results.field_fit is None else field_answers(results.field_fit)
+    own += [] if results.assimilation is None else assimilation_answers(results.assimilation)
     found = [*run_answers(results, *known), *own, *answers(results.fit, results.posterior, **parts)]
     return judged(found)
 

@@ -1,5 +1,6 @@
 """Figures: each function returns a Matplotlib figure, drawn without pyplot, with units on the axes."""
 
+from ._assimilation_figures import plot_assimilation as plot_assimilation
 from ._atom_figures import animate as animate
 from ._atom_figures import plot_atoms as plot_atoms
 from ._atom_view import view_atoms as view_atoms

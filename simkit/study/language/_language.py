@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ._asked import FIT, PREDICT, SAMPLE
+from ._assimilated import ASSIMILATE
 from ._field_priors import FIELD_PRIORS
 from ._filtered import FILTER
 from ._keys import TIMES, Key, Table
@@ -289,6 +290,7 @@ LANGUAGE: Mapping[str, Table] = {
     "dosing": DOSING,
     "events": EVENT,
     "filter": FILTER,
+    "assimilate": ASSIMILATE,
     "fit": FIT,
     "profile": PROFILE,
     "sample": SAMPLE,

@@ -19,6 +19,7 @@ from ...md import Particles
 from ...problem import AbstractLikelihood, AbstractNoise, Experiment, Free, Individual, Problem
 from ...stores import MOST_STUDY, Gate, input_bytes, reading
 from ._asked import check_groups, read_fit, read_predict, read_sample
+from ._assimilated import read_assimilate
 from ._cells import Shape, shape_of_outputs
 from ._data import DATA_KEYS, read_data
 from ._doses import Dosing, read_own_doses, with_doses
@@ -61,8 +62,8 @@ class Study:
     - `text`, `sha256`: the file's text and its SHA-256; `files`: the texts of the data files, by the name in the study file.
     - `title`, `question`, `seed`: from [study]; `time` is what time axes are called there, such as "year".
     - `model`, `system`, `y0`, `inputs`, `solve`, `noise`, `free`, `set`, `experiments`: the arguments of a `Problem`.
-    - `simulate`, `averages`, `fit`, `profile`, `sample`, `predict`, `sweep`: what the verbs are asked for, by argument; a `profile`
-        without any is not made.
+    - `simulate`, `averages`, `assimilate`, `fit`, `profile`, `sample`, `predict`, `sweep`: what the verbs are asked for, by
+        argument; a `profile` without any is not made.
     - `given`: the problem itself, where the study is one of PEtab.
     - `events`: those of [[events]] by name; experiments with doses have theirs before them.
     - `likelihood`: the filter of [filter], for a stochastic system.
@@ -94,6 +95,7 @@ class Study:
     experiments: tuple[Experiment, ...]
     simulate: Mapping[str, Any]
     averages: Mapping[str, Any]
+    assimilate: Mapping[str, Any]
     fit: Mapping[str, Any]
     profile: Mapping[str, Any]
     sample: Mapping[str, Any]
@@ -278,6 +280,7 @@ def study_from_text(
         experiments=tuple(experiments),
         simulate=simulate,
         averages=read_averages(sections["averages"], system, files),
+        assimilate=read_assimilate(sections["assimilate"], table, y0, experiments, noise),
         fit=fit,
         profile=read_profile(sections["profile"], "profile" in table),
         sample=read_sample(sections["sample"]),

@@ -6,6 +6,8 @@ from ._aside import TRAJECTORY as TRAJECTORY  # internal
 from ._aside import check_folder as check_folder  # internal
 from ._aside import check_is_folder as check_is_folder  # internal
 from ._aside import identity as identity  # internal
+from ._assimilate import assimilate_study as assimilate_study  # internal
+from ._assimilate import run_assimilation as run_assimilation  # internal
 from ._checked import check_study as check_study  # internal
 from ._explain import explain_study as explain_study  # internal
 from ._listed import ListedRun as ListedRun  # internal

@@ -1,6 +1,10 @@
 """Checks of a study that need no run: names, data and times against the model."""
 
+import numpy as np
+
 from ..._errors import StudyError, UnknownNameError, close_matches
+from ...core import as_inputs
+from ..language._section import at_place
 from ..language._study import Study
 from ._particles import is_simulation
 from ._run import check_times
@@ -19,7 +23,14 @@ def check_study(study: Study) -> list[str]:
     **Raises:** a `StudyError` or an `UnknownNameError` that names the place in the file, the first that is found.
     """
     lines, verbs = [f"model     {study.model}"], []
-    if study.experiments or study.given is not None:
+    if study.assimilate:
+        seen = study.assimilate["observations"]
+        with at_place(f"`{study.name}`"):
+            seen.check(study.system, study.y0, as_inputs(study.system, study.inputs, study.y0))
+        lines.append(f"data      {int(np.isfinite(seen.rows(float)[0]).sum())} numbers at {seen.times.size} times")
+        lines.append(f"states    by {type(study.assimilate['method']).__name__}")
+        verbs.append("run")
+    elif study.experiments or study.given is not None:
         problem = study.problem()
         check_times(study, problem)
         for name in study.profile.get("names", ()):

@@ -9,8 +9,8 @@ from ..language._study import Study
 
 
 def explain_study(study: Study) -> Explanation:
-    """Explain the likelihood of a study with experiments, and else its simulation."""
-    if study.experiments:
+    """Explain the likelihood of a study with experiments, and else its simulation, also of one that finds states."""
+    if study.experiments and not study.assimilate:
         return explain(study.problem())
     if study.y0 is None:
         raise StudyError(

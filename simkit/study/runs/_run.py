@@ -13,6 +13,7 @@ from jaxtyping import PRNGKeyArray
 from ..._budget import Budget, Within
 from ..._errors import ArgumentError, SimulationError, StudyError, TimeUpError
 from ..._progress import Say as Show
+from ...assimilation import Assimilation
 from ...core import DelayedSystem, Trajectory
 from ...engine import simulate
 from ...fitting import SAEM, AbstractFieldMethod, EnsembleKalmanInversion, FieldFit, FitResult, Profiles, fit, profile
@@ -54,6 +55,7 @@ class Found:
     posterior: Posterior | None = None
     prediction: Prediction | None = None
     averages: Averages | None = None
+    assimilation: Assimilation | None = None
     seconds: dict[str, float] = dataclasses.field(default_factory=dict)
     files: list[Path] = dataclasses.field(default_factory=list)
     cut: str = ""
