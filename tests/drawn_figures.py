@@ -93,7 +93,32 @@ class Pictured(simkit.StaticSystem):
         return simkit.Example(cls(jnp.zeros((6, 12))), None, np.arange(2.0))
 
 
+def followed() -> tuple[simkit.assimilation.Assimilation, simkit.assimilation.Observations]:
+    """Two numbers found from one of them, by hand."""
+    times = np.arange(40.0)
+    states = {"a": np.sin(0.3 * times), "b": np.cos(0.3 * times)}
+    wide = {name: np.full(40, 0.2) for name in states}
+    found = simkit.assimilation.Assimilation(
+        times=jnp.asarray(times),
+        mean=states,
+        deviation=wide,
+        forecast=states,
+        forecast_deviation=wide,
+        last={"a": 0.0, "b": 1.0},
+        innovation=jnp.zeros((40, 1)),
+        chi_square=jnp.asarray(1 + 0.5 * np.sin(times)),
+        observed=jnp.ones(40, int),
+        effective_rank=jnp.ones(40),
+        status=jnp.zeros(40, int),
+        smoothed={name: 0.9 * x for name, x in states.items()},
+        smoothed_deviation=wide,
+        method="by hand",
+    )
+    return found, simkit.assimilation.Observations(times, {"a": states["a"] + 0.1}, errors=0.2)
+
+
 FIGURES = {
+    "assimilation": lambda: viz.plot_assimilation(*followed(), time="days"),
     "field fit": lambda: viz.plot_field_fit(field_fit()),
     "bifurcation": lambda: viz.plot_bifurcation(np.arange(4.0), settled(), "x", parameter="k"),
     "sensitivity": lambda: viz.plot_sensitivity(shares()),

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from ..._errors import StudyError
+from ..._errors import StudyError, check_known
 from ..._types import State
 from ...assimilation import ETKF, LETKF, AbstractEnsembleFilter, EnKF, FourDVar, Localisation, Observations
 from ...core import named_leaves
@@ -134,7 +134,8 @@ def _widths(section: Section, key: str, y0: State) -> State:
         for name in named_leaves(y0):
             if name not in found:
                 raise section.error(key, f"must give a number for every state, but `{name}` has none.")
-        part.finish(*named_leaves(y0))
+        for name in found:
+            check_known(name, named_leaves(y0), f"state for {section.where(key)}")
     for name, width in found.items():
         if width is None or not (np.isfinite(width) and width > 0):
             raise section.error(key, f"must be positive, but that of `{name}` is {width}.")
