@@ -98,7 +98,7 @@ def _picked(tree: object, leaf: str, place: tuple[int, ...]) -> Float[np.ndarray
 def _seen(
     observations: Observations, leaf: str, place: tuple[int, ...], count: int
 ) -> Float[np.ndarray, " times"] | None:
-    """What was observed of a number; None where it is no output, or was seen through an operator."""
+    """Observed values of a number; None where it is no output, or was seen through an operator."""
     if not isinstance(observations.values, dict) or leaf not in observations.values:
         return None
     return np.asarray(observations.values[leaf], float)[(slice(count), *place)]

@@ -126,19 +126,20 @@ def _check_alone(section: Section, tables: Mapping[str, Any], y0: Any, experimen
 def _widths(section: Section, key: str, y0: State) -> State:
     """A state of standard deviations from one number or a number by state."""
     if not isinstance(section.table[key], dict):
-        width = section.number(key)
-        found = dict.fromkeys(named_leaves(y0), width)
+        given: dict[str, float | None] = dict.fromkeys(named_leaves(y0), section.number(key))
     else:
         part = section.section(key)
-        found = {name: part.number(name) for name in part.table}
+        given = {name: part.number(name) for name in part.table}
         for name in named_leaves(y0):
-            if name not in found:
+            if name not in given:
                 raise section.error(key, f"must give a number for every state, but `{name}` has none.")
-        for name in found:
+        for name in given:
             check_known(name, named_leaves(y0), f"state for {section.where(key)}")
-    for name, width in found.items():
+    found: dict[str, float] = {}
+    for name, width in given.items():
         if width is None or not (np.isfinite(width) and width > 0):
             raise section.error(key, f"must be positive, but that of `{name}` is {width}.")
+        found[name] = width
     leaves, structure = jax.tree.flatten(y0)
     widths = [jnp.full_like(leaf, found[name]) for name, leaf in zip(named_leaves(y0), leaves, strict=True)]
     return jax.tree.unflatten(structure, widths)
