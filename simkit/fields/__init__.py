@@ -2,4 +2,5 @@
 
 from ..problem import AbstractField as AbstractField
 from ..problem import Matern as Matern
+from ..problem import TotalVariation as TotalVariation
 from ..problem import resampled as resampled

@@ -9,7 +9,7 @@ from jaxtyping import Array, PRNGKeyArray
 
 from .._errors import ArgumentError, SimulationError
 from .._progress import Progress
-from ..problem import Problem, check_dense, check_independent
+from ..problem import Problem, check_dense, check_gaussian, check_independent
 from ._carried import carried, check_carried
 from ._field_descent import Descent, Known, descend
 from ._field_lbfgs import FieldLBFGS
@@ -61,6 +61,8 @@ def fit_fields(
     spoken = f"`{type(method).__name__}`"
     check_independent(problem, spoken)
     check_left_out(options, f"{spoken}, which descends once from each start.")
+    if method.modes or not isinstance(method, FieldLBFGS):
+        check_gaussian(problem, f"{spoken}, which" if not method.modes else "The uncertainty by `modes`, which")
     lean = problem.lean()
     if isinstance(method, FieldLBFGS):
         for other in method.coarse:

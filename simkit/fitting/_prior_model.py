@@ -24,6 +24,9 @@ def prior_model(problem: Problem, z: Array) -> tuple[Array, Array, Array]:
     if problem.unknowns.joints:
         return penalty(z), jax.grad(penalty)(z), _joint_root(problem, z)
     slope, curvature = jax.jvp(jax.grad(penalty), (z,), (jnp.ones_like(z),))
+    for block, prior in problem.unknowns.fields:
+        if not prior.gaussian:  # not diagonal: that of a flat field
+            curvature = curvature.at[block.span].set(1)
     return penalty(z), slope, jnp.maximum(curvature, 0)
 
 

@@ -18,6 +18,7 @@ def numpyro_model(problem: Problem) -> Callable[[], None]:
     Failed simulations have the log likelihood minus infinity.
     """
     check_proper(problem)
+    check_gaussian(problem, "`numpyro_model`, whose posterior is drawn and which")
 
     def model() -> None:
         values, unknowns = [], problem.unknowns

@@ -283,6 +283,7 @@ def check_field_sampling(problem: Problem, method: Any, start: Any, store: Any) 
 
     **Raises:** an `ArgumentError`.
     """
+    check_gaussian(problem, "`sample`, which draws and")
     name = problem.unknowns.fields[0][0].name
     if not isinstance(method, NUTS):
         raise ArgumentError(

@@ -3,7 +3,7 @@
 import abc
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -31,6 +31,9 @@ class AbstractField(eqx.Module):
     - `box`: shape `(axes,)`, the lengths of the domain along the last axes of the array; axes before these are independent fields.
     - `ends`: along each of these axes.
     """
+
+    gaussian: ClassVar[bool] = True
+    """Whether the density is that of white numbers: another one is for estimates alone, in the same coordinates."""
 
     mean: eqx.AbstractVar[Float[Array, "..."]]
     box: eqx.AbstractVar[Float[Array, " axes"]]
@@ -217,10 +220,10 @@ class Matern(AbstractField):
         ends: Ends | Sequence[Ends] = "periodic",
     ):
         self.scale, self.length, self.smoothness = (
-            _positive(name, value) for name, value in (("scale", scale), ("length", length), ("smoothness", smoothness))
+            as_positive(name, value) for name, value in (("scale", scale), ("length", length), ("smoothness", smoothness))
         )
-        self.average = _positive("average", average)
-        self.box, self.mean, self.ends = _grid(box, mean, ends)
+        self.average = as_positive("average", average)
+        self.box, self.mean, self.ends = as_grid(box, mean, ends)
 
     def spectrum(self, squared: Float[Array, "..."], cells: int) -> Float[Array, "..."]:
         scale, length, nu, box = (x.astype(squared.dtype) for x in (self.scale, self.length, self.smoothness, self.box))
@@ -232,14 +235,22 @@ class Matern(AbstractField):
         return (scale * jnp.where(squared == 0, self.average.astype(scale.dtype), 1)) ** 2 * jnp.exp(log)
 
 
-def _positive(name: str, value: Any) -> Array:
+def as_positive(name: str, value: Any) -> Array:
+    """One positive number of a prior.
+
+    **Raises:** an `ArgumentError`.
+    """
     found = as_float_array(value)
     if found.ndim or (not traced(found) and not (np.isfinite(found) and found > 0)):
         raise ArgumentError(f"Argument `{name}` must be a positive number, but it is {shown(value)}.")
     return found
 
 
-def _grid(box: Any, mean: Any, ends: Any) -> tuple[Array, Array, tuple[Ends, ...]]:
+def as_grid(box: Any, mean: Any, ends: Any) -> tuple[Array, Array, tuple[Ends, ...]]:
+    """The lengths, mean and ends of a field.
+
+    **Raises:** an `ArgumentError` for lengths that are not positive.
+    """
     lengths = jnp.atleast_1d(as_float_array(np.asarray(box, float) if isinstance(box, tuple | list) else box))
     if lengths.ndim != 1 or (not traced(lengths) and not np.all(np.isfinite(lengths) & (np.asarray(lengths) > 0))):
         raise ArgumentError(
