@@ -10,9 +10,11 @@ from jaxtyping import Array
 from ..._errors import ArgumentError
 from ...core import quantity
 from ._many_body import AtomView
+from ._potential import POTENTIALS
 from ._triples import Table, TriplePotential, Triples, by_triple
 
 
+@POTENTIALS.named("axilrod_teller")
 class AxilrodTeller(TriplePotential):
     r"""Axilrod, Teller and Muto's triple-dipole energy, the three-body part of dispersion,
 
