@@ -1,4 +1,4 @@
-"""The triple-dipole energy: closed forms, lattice sums, permutations, and lines of LAMMPS (its own test: test_lammps_force_styles)."""
+"""The triple-dipole energy: closed forms, lattice sums, permutations, and lines of LAMMPS (its own: test_lammps_force_styles)."""
 
 import itertools
 
@@ -98,8 +98,8 @@ def test_derivatives_to_second_order():
 
 
 def test_lattice_sum_of_a_crystal():
-    """The triples of a face-centred cubic crystal whose sides are below the cutoff, by loops over lattice points: a third of those of
-    an atom belongs to it. With the cutoff they tend to 19.18 at a distance of 1 between neighbours; here they are 18.46."""
+    """The triples of a face-centred cubic crystal whose sides are below the cutoff, by loops over lattice points: a third of those
+    of an atom belongs to it. With the cutoff they tend to 19.18 at a distance of 1 between neighbours; here they are 18.46."""
     cutoff = 2.3
     crystal = md.crystal("fcc", 2**0.5, 4)
     atoms = md.Atoms(crystal.position, 0 * crystal.position)
@@ -157,7 +157,11 @@ def test_lines_of_lammps(tmp_path):
         ("atm 4.5 2.5", "pair_coeff * * 0.25", "three types and a strength"),
         ("atm 4.5 2.5", "pair_coeff 1 2 1 0.25", "ascending order"),
         ("atm 4.5 2.5", "pair_coeff 1 * * 0.25", "types 2 and 2"),
-        ("hybrid/overlay lj/cut 3.0 atm 4.5 2.5", "pair_coeff * * lj/cut 1 1\npair_coeff 1 1 atm 1 0.2", "types 1 and 2"),
+        (
+            "hybrid/overlay lj/cut 3.0 atm 4.5 2.5",
+            "pair_coeff * * lj/cut 1 1\npair_coeff 1 1 atm 1 0.2",
+            "types 1 and 2",
+        ),
         ("atm 4.5 2.5", "pair_coeff * * 9 0.25", "between 1 and 3"),
     ],
 )

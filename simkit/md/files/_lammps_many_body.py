@@ -193,7 +193,9 @@ def _axilrod_teller(words: Sequence[str], lines: Sequence[Sequence[str]], types:
             )
         first, second, third = named = [types_in(word, types) for word in line[:3]]
         if any(not 0 <= one < types for some in named for one in some):
-            raise ArgumentError(f"Types must be between 1 and {types}, but a line of `pair_coeff` holds `{' '.join(line)}`.")
+            raise ArgumentError(
+                f"Types must be between 1 and {types}, but a line of `pair_coeff` holds `{' '.join(line)}`."
+            )
         (strength,) = numbers_in("pair_coeff", line[3:])
         ordered = [(i, j) for i in first for j in second if i <= j]
         for i, j in ordered:

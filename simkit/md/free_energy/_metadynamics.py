@@ -61,11 +61,13 @@ class Metadynamics(eqx.Module):
         the system without the bias. `average(...)` of what is true or false of `samples` is its probability, with an error."""
         frozen, walkers, _ = self.frames.shape
         if frozen < 2:
-            raise ArgumentError("There are no frames under a bias that stays. Call `metadynamics` with `frozen=500` or more.")
+            raise ArgumentError(
+                "There are no frames under a bias that stays. Call `metadynamics` with `frozen=500` or more."
+            )
         energies, counts = jax.vmap(self.bias.value)(self.samples) / self.temperature, (walkers * frozen,)
         if inefficiency is not None:
             return mbar(energies[None], counts, inefficiency=inefficiency)
-        # Of one state all frames have the same probability, which tells not how fast they change: their weights without the bias do.
+        # Of one state all frames have the same probability, which does not tell how fast they change; weights without the bias do.
         weights = mbar(energies[None], counts, inefficiency=1.0).weights()
         measured, converged = inefficiencies(lax.stop_gradient(weights)[None] * len(energies), counts)
         found = mbar(energies[None], counts, inefficiency=measured)
@@ -85,9 +87,7 @@ class Metadynamics(eqx.Module):
         deposits, walkers = self.heights.shape
         share = float(jnp.mean(self.heights[-1]) / jnp.mean(self.heights[0]))
         after = f"; {len(self.frames)} frames under the final bias" if len(self.frames) else ""
-        return (
-            f"Metadynamics: {walkers} walkers, {deposits} deposits each; the last are {share:.2g} as high as the first{after}"
-        )
+        return f"Metadynamics: {walkers} walkers, {deposits} deposits each; the last are {share:.2g} as high as the first{after}"
 
 
 @full_products
@@ -114,7 +114,7 @@ def metadynamics(
 
     After each stretch of `duration` every walker adds a Gaussian at the value s of its variables, of the height
     $w\, e^{-V(s) / (\gamma - 1) k_B T}$ with the bias V there so far, so that V tends to $-(1 - 1/\gamma) F(s)$ and the free
-    energy is $F = -\frac{\gamma}{\gamma - 1} V$. That has no error bar, and lags behind what the walkers see. After `frozen` further
+    energy is $F = -\frac{\gamma}{\gamma - 1} V$. It has no error bar, and lags behind what walkers see. After `frozen` further
     stretches under the final bias their frames, weighted by $e^{V / k_B T}$, give free energies without either: exact for long
     runs whatever the bias is, with standard errors.
 
@@ -227,7 +227,7 @@ def _empty(
             f"Argument `y0` must begin inside the grid, from {lower} to {upper}, but its `cv` is {here.tolist()}. Move the grid or "
             "the atoms."
         )
-    return GridBias(cv, jnp.zeros((points,) * shape[0], dtype), *ends, wraps)
+    return GridBias(cv, jnp.zeros((points,) * shape[0], dtype), *ends, periodic=wraps)
 
 
 @eqx.filter_jit

@@ -1,6 +1,7 @@
 """The potential of Axilrod, Teller and Muto."""
 
 import functools
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -48,7 +49,7 @@ class AxilrodTeller(TriplePotential):
     """
 
     strength: Triples = quantity(unit="energy length^9", doc="of the triple-dipole energy")
-    cutoff: float | None = eqx.field(static=True, kw_only=True)
+    cutoff: Any = eqx.field(static=True, kw_only=True)  # a float
     triple_cutoff: float = eqx.field(static=True, kw_only=True)
 
     def __init__(self, strength: Table | ArrayLike, *, cutoff: float, triple_cutoff: float | None = None):

@@ -27,7 +27,15 @@ def place(atoms):
 WELL = md.ExternalFunction(lambda position, species, charge: energy(position[:, 0]) + position[:, 1] ** 2)
 START = md.Atoms(jnp.array([[1.0, 0.0]]), jnp.zeros((1, 2)))
 READY = md.Particles(WELL, SPACE, dynamics=md.Langevin(1.0, 3.0)).prepared(START)
-SETTINGS = {"lower": -1.9, "upper": 1.9, "points": 39, "width": 0.15, "height": 0.3, "bias_factor": 6.0, "duration": 0.4}
+SETTINGS = {
+    "lower": -1.9,
+    "upper": 1.9,
+    "points": 39,
+    "width": 0.15,
+    "height": 0.3,
+    "bias_factor": 6.0,
+    "duration": 0.4,
+}
 
 
 def exact(edges):
@@ -121,7 +129,14 @@ def test_what_is_refused():
     with pytest.raises(simkit.ArgumentError, match="`frozen` must be a whole number"):
         run(frozen=-1)
     both = md.metadynamics(
-        READY, START, cv=lambda atoms: atoms.position[0], deposits=2, step=0.05, key=jax.random.key(0), frozen=16, **SETTINGS
+        READY,
+        START,
+        cv=lambda atoms: atoms.position[0],
+        deposits=2,
+        step=0.05,
+        key=jax.random.key(0),
+        frozen=16,
+        **SETTINGS,
     )
     with pytest.raises(simkit.ArgumentError, match="along one variable"):
         both.profile(EDGES)
