@@ -57,8 +57,13 @@ class Metadynamics(eqx.Module):
 
     @full_products
     def free_energies(self, *, inefficiency: ArrayLike | None = None) -> FreeEnergies:
-        """What the frames under the final bias tell, as those of one state, walker after walker: to its averages an energy of 0 is
-        the system without the bias. `average(...)` of what is true or false of `samples` is its probability, with an error."""
+        """The frames under the final bias as samples of one state, walker after walker.
+
+        To its averages an energy of 0 is the system without the bias. `average(...)` of what is true or false of `samples` is its
+        probability, with an error.
+
+        **Raises:** an `ArgumentError` where `metadynamics` was called without `frozen`.
+        """
         frozen, walkers, _ = self.frames.shape
         if frozen < 2:
             raise ArgumentError(
