@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro.distributions as dist
 import pytest
 import scipy.optimize
 import scipy.stats
@@ -223,3 +224,24 @@ def test_a_population_is_checked_sampled_and_predicted():
     assert np.isfinite(np.asarray(bands.samples["v"])).all()
     limits = simkit.visual_predictive_check(problem, fit, output="v", replicates=100)
     assert limits.outside.mean() < 0.4
+
+
+def test_populations_with_correlated_outputs_are_calibrated():
+    """Ranks of true numbers among draws are uniform, by chi-square with p > 1e-3 for the worst of six numbers."""
+    rows = np.array([0.0, 2.0, 4.0])
+    data = {"u": np.ones(3), "v": np.ones(3)}
+    positive = Free(dist.LogNormal(-0.5, 0.3))
+    free = {
+        "a": Individual(Free(dist.Normal(3.0, 0.5)), Free(dist.LogNormal(0.0, 0.3)), transform="linear"),
+        "b": Free(dist.Normal(0.5, 0.2), transform="linear"),
+        "noise.u.scale": positive,
+        "noise.v.marginal.scale": positive,
+        "noise.v.correlations.u": Free(dist.Uniform(-0.9, 0.9)),
+    }
+    noise = {"u": Normal(1.0), "v": Correlated(Normal(1.0), {"u": 0.0})}
+    problem = Problem(PAIR, [Experiment(f"{i}", rows, data) for i in range(5)], free=free, noise=noise)
+    found = simkit.calibrate(problem, simulations=60, chains=2, warmup=200, starts=1, key=jax.random.key(4))
+    ranks = np.asarray(found.ranks)[np.asarray(found.outcome) == 0][:, :6]
+    assert len(ranks) > 50
+    for column in ranks.T:
+        assert scipy.stats.kstest((column + 0.5) / (found.draws + 1), "uniform").pvalue > 1e-3 / 6

@@ -58,7 +58,7 @@ def compare_draws(old: Posterior, new: Posterior) -> str:
 def comparisons(results: Results, found: Found) -> list[Comparison]:
     """All parts that a result file holds against what a new run found."""
     rows = []
-    for part in ("fit", "field_fit", "posterior", "prediction", "profiles", "averages"):
+    for part in ("fit", "sparse_fit", "field_fit", "posterior", "prediction", "profiles", "averages"):
         old, new = getattr(results, part), getattr(found, part)
         if old is None or new is None:
             continue
