@@ -24,8 +24,9 @@ class AbstractLikelihood(eqx.Module):
 
     A subclass has `log_prob`; that is enough for `fit` with `LBFGS()`, the default then, for `profile`, `sample`, `compare` by
     evidence and `numpyro_model`. The other methods are found where they are given: `residuals` or `information` for
-    `GaussNewton`, `information` for standard errors, which come from second derivatives of the density where there is none, and
-    `sample` for `predict` and `calibrate`. Arguments of all methods:
+    `GaussNewton`, `information` for standard errors, which come from second derivatives of the density where there is none,
+    `sample` for `predict` and `calibrate`, and `sequential` with `conditional` for `check` and an `Individual`. Arguments of all
+    methods:
 
     - `theta`: the free parameters in natural units, in the order of the problem's `names`.
     - `model`: `model.setups(theta)` has the system, the initial states, inputs and noise models of all experiments with the free

@@ -162,3 +162,37 @@ def test_checks_in_single_precision():
     single = jax.tree.map(lambda x: x.astype(jnp.float32) if x.dtype == jnp.float64 else x, problem)
     both = [simkit.check(p, simkit.fit(p, starts=2), draws=5).residuals["v"].quantile for p in (problem, single)]
     np.testing.assert_allclose(*both, atol=1e-3)
+
+
+class Steps(simkit.problem.AbstractLikelihood):
+    """Residuals of equal steps that follow the one before by a half."""
+
+    @property
+    def sequential(self):
+        return True
+
+    def conditional(self, heads, data):
+        location, noise = heads["y"]
+        before = jnp.pad(0.5 * (data.values["y"] - location)[:, :-1], ((0, 0), (1, 0)))
+        share = jnp.full(location.shape, 0.75**0.5).at[:, 0].set(1.0)
+        return {"y": (location + before, Normal(noise.scale * share))}
+
+    def log_prob(self, theta, model, data):
+        heads, status = model.heads(theta, data)
+        (location, noise) = self.conditional(heads, data)["y"]
+        return jnp.sum(noise.log_prob(data.values["y"], location)), status
+
+
+def test_a_likelihood_of_ones_own_that_says_what_each_datum_adds():
+    """An autoregressive process of first order is that of `Autocorrelated` where steps are equal, in fits, checks and populations."""
+    times, rng = np.arange(24.0), np.random.default_rng(6)
+    runs = [Experiment(f"{i}", times, {"y": 3 + rng.normal() + 0.5 * times + rng.normal(size=24)}) for i in range(4)]
+    person = simkit.Individual(FREE["a"], Free(bounds=(0.01, 9.0)), transform="linear")
+    known = {"y": Autocorrelated(0.8, 1 / np.log(2.0))}
+    for free in (FREE, FREE | {"a": person}):
+        own = Problem(LINE, runs, free=free, noise={"y": Normal(0.8)}, likelihood=Steps())
+        same = Problem(LINE, runs, free=free, noise=known)
+        fits = simkit.fit(own, starts=1), simkit.fit(same, starts=1)
+        np.testing.assert_allclose(fits[0].log_likelihood, fits[1].log_likelihood, atol=1e-6)
+        checks = [simkit.check(p, f, draws=5).residuals["y"].quantile for p, f in zip((own, same), fits, strict=True)]
+        np.testing.assert_allclose(*checks, atol=1e-3)  # L-BFGS ends that far from the optimum, in standard errors

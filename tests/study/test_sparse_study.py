@@ -73,7 +73,7 @@ def test_results_are_saved_reported_and_reproduced(tmp_path, capsys):
     page = (out / "report.html").read_text()
     for words in ("Which unknowns act?", "1 of 3 unknowns that may vanish are kept by BIC: a.", "Does the model fit?"):
         assert words in page
-    again = write_report(out / "result.h5", tmp_path / "again.html")
+    again = write_report(results, tmp_path / "again.html")
     assert "Which unknowns act?" in again[0].read_text()
     capsys.readouterr()
     assert main(["reproduce", str(out / "result.h5"), "--json", "--no-cache"]) == 0
