@@ -124,8 +124,8 @@ class Sparse(eqx.Module):
             )
         if not isinstance(self.by, str):
             raise ArgumentError(
-                f'Argument `by` must be "bic", "aic" or "aicc" with `search="all"`, but it is {self.by}: folds choose a strength on '
-                'the path, which all models do without. Take `by="aicc"` or leave `by` out, or take `search="path"`.'
+                f'Argument `by` must be "bic", "aic" or "aicc" with `search="all"`, but it is {self.by}: folds choose a strength '
+                'on the path, which all models do without. Take `by="aicc"` or leave `by` out, or take `search="path"`.'
             )
         for name, given in (("strengths", self.strengths is not None), ("l1_ratio", self.l1_ratio != 1)):
             if given:

@@ -182,8 +182,8 @@ def check(
 ) -> Check:
     r"""Test whether a fitted model describes its data: residuals, their order in time, their distribution, single data.
 
-    Residuals are those given the data before each datum: for `Correlated` and `Autocorrelated` noise they are the innovations, which
-    are independent where the model holds.
+    Residuals are those given the data before each datum: of `Correlated` and `Autocorrelated` noise the innovations, which are
+    independent where the model holds.
 
     - chi-square of quantile residuals, where the scatter is stated and not fitted, against its distribution (two-sided).
     - runs: changes of sign between neighbours in time, against a coin; autocorrelation at lag 1. By output and experiment from 8

@@ -123,7 +123,9 @@ def _page(results: Results, study: Study | None, checked: Check | None, reason: 
     if not numbers and study is not None:
         numbers = as_table(("parameter", "value", "unit"), system_rows(study))
     parts.append(_section("Parameters", numbers))
-    parts.append(_section("Which unknowns act?", "" if results.sparse_fit is None else sparse_section(results.sparse_fit)))
+    parts.append(
+        _section("Which unknowns act?", "" if results.sparse_fit is None else sparse_section(results.sparse_fit))
+    )
     parts.append(_section("Distinct optima", _optima(results)))
     parts.append(_section("Averages", _averages(results)))
     by_name = {picture.name: picture for picture in found}

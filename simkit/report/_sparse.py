@@ -42,7 +42,7 @@ def sparse_section(found: SparseFit) -> str:
     more = f"<p>{len(rows) - MOST} models more are in the result file.</p>" if len(rows) > MOST else ""
     told = "All models" if found.searched else "Models on the path of strengths"
     about = (
-        f"{told}, fitted without a penalty. Those within 2 of the best are not told apart; standard errors are those of a model that "
-        "was known from the start, and the choice is not in them."
+        f"{told}, fitted without a penalty. Those within 2 of the best are not told apart; standard errors are those of a model "
+        "that was known from the start, and the choice is not in them."
     )
     return f"<p>{about}</p>{as_table(heads, lines)}{more}"

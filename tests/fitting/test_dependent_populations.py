@@ -146,7 +146,12 @@ def test_stochastic_em_ends_there_too(kind):
 
 NLME = {
     "outputs": (
-        {"a": 3.098020348950, "b": 0.498246823934, "noise.u.scale": 0.586449852483, "noise.v.marginal.scale": 0.870273615015}
+        {
+            "a": 3.098020348950,
+            "b": 0.498246823934,
+            "noise.u.scale": 0.586449852483,
+            "noise.v.marginal.scale": 0.870273615015,
+        }
         | {"noise.v.correlations.u": -0.869078448886, "a.spread": 0.361381503291},
         -117.304964924,
     ),
@@ -206,7 +211,7 @@ def test_logarithms_are_correlated_as_their_numbers_are():
 
 def test_a_population_is_checked_sampled_and_predicted():
     """Residuals given those before are independent: correlations within 4 standard errors, where independent noise leaves -0.7."""
-    runs, problem = blood()
+    _runs, problem = blood()
     fit = simkit.fit(problem, starts=1)
     found = simkit.check(problem, fit, draws=20)
     assert not found.warnings

@@ -13,7 +13,8 @@ from simkit.noise import Autocorrelated, Combined, Correlated, LogNormal, Normal
 from simkit.odes import from_response
 
 TRIO = from_response(
-    lambda t, p: {"u": p["a"] + p["b"] * t, "v": 2 * p["a"] + 0 * t, "w": p["a"] + 0.2 * p["b"] * t}, {"a": 3.0, "b": 0.5}
+    lambda t, p: {"u": p["a"] + p["b"] * t, "v": 2 * p["a"] + 0 * t, "w": p["a"] + 0.2 * p["b"] * t},
+    {"a": 3.0, "b": 0.5},
 )
 LINE = from_response(lambda t, p: p["a"] + p["b"] * t, {"a": 3.0, "b": 0.5})
 FREE = {"a": Free(bounds=(-30.0, 30.0), transform="linear"), "b": Free(bounds=(-9.0, 9.0), transform="linear")}
@@ -184,7 +185,7 @@ class Steps(simkit.problem.AbstractLikelihood):
 
 
 def test_a_likelihood_of_ones_own_that_says_what_each_datum_adds():
-    """An autoregressive process of first order is that of `Autocorrelated` where steps are equal, in fits, checks and populations."""
+    """An autoregressive process of first order is that of `Autocorrelated` of equal steps, in fits, checks and populations."""
     times, rng = np.arange(24.0), np.random.default_rng(6)
     runs = [Experiment(f"{i}", times, {"y": 3 + rng.normal() + 0.5 * times + rng.normal(size=24)}) for i in range(4)]
     person = simkit.Individual(FREE["a"], Free(bounds=(0.01, 9.0)), transform="linear")

@@ -47,7 +47,9 @@ def direct(**more):
     return problem, simkit.fit(problem, starts=4, method=simkit.Sparse(["a", "b", "c"], **more))
 
 
-@pytest.mark.parametrize(("more", "keywords"), [("", {}), ('search = "all"\nby = "aicc"\n', {"search": "all", "by": "aicc"})])
+@pytest.mark.parametrize(
+    ("more", "keywords"), [("", {}), ('search = "all"\nby = "aicc"\n', {"search": "all", "by": "aicc"})]
+)
 def test_a_study_chooses_as_the_verb_does(more, keywords):
     """And samples the chosen model: of a line alone, whose posterior is normal with the standard error of least squares."""
     found = compute(study_from_text(CURVE + NAMES + more + "[sample]\nchains = 2\ndraws = 400\nwarmup = 200\n"))
@@ -68,7 +70,8 @@ def test_results_are_saved_reported_and_reproduced(tmp_path, capsys):
     file.write_text(CURVE + NAMES + '[profile]\nnames = ["a", "b"]\n')
     assert main(["run", str(file), "--out", str(out), "--no-cache"]) == 0
     results = simkit.load(out / "result.h5")
-    assert results.sparse_fit.kept == ("a",) and results.fit.names == ("a",)
+    assert results.sparse_fit.kept == ("a",)
+    assert results.fit.names == ("a",)
     assert results.profiles.names == ("a",)  # `b` has vanished
     page = (out / "report.html").read_text()
     for words in ("Which unknowns act?", "1 of 3 unknowns that may vanish are kept by BIC: a.", "Does the model fit?"):
@@ -86,7 +89,9 @@ def test_nothing_may_be_left(tmp_path):
     noise = (0.1 * np.random.default_rng(5).normal(size=20)).tolist()
     study = CURVE.replace(str(Y.tolist()), str(noise)) + NAMES
     found = compute(study_from_text(study))
-    assert found.sparse_fit.kept == () and found.fit is None and found.posterior is None
+    assert found.sparse_fit.kept == ()
+    assert found.fit is None
+    assert found.posterior is None
 
 
 @pytest.mark.parametrize(

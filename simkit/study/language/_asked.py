@@ -156,7 +156,9 @@ PREDICT = Table(
 
 def read_fit(section: Section) -> dict[str, Any]:
     asked = FIT.read(section, "horizons", "weights", "by")
-    asked |= {key: section.table[key] for key in ("weights", "by") if key in section}  # of several kinds, which `Sparse` checks
+    asked |= {
+        key: section.table[key] for key in ("weights", "by") if key in section
+    }  # of several kinds, which `Sparse` checks
     if "horizons" in section:
         horizons = section.numbers("horizons")
         if not horizons or not all(isinstance(h, int | float) and 0 < h <= 1 for h in horizons) or horizons[-1] != 1:
@@ -172,7 +174,7 @@ def read_fit(section: Section) -> dict[str, Any]:
             named = " or ".join(f'`method = "{name}"`' for name in takers)
             raise section.error(key, f"goes with {named}, but the method is another.")
     if method == "sparse" and "names" not in asked:
-        raise section.error("names", "must be given with `method = \"sparse\"`: the unknowns that may vanish.")
+        raise section.error("names", 'must be given with `method = "sparse"`: the unknowns that may vanish.')
     for key in (*ALL_AT_ONCE, *(() if method == "iterated_filtering" else ("starts",))):
         if key in asked and method in METHOD_KEYS and method != "sparse":
             raise section.error(key, f'does not go with `method = "{method}"`, which takes all data at once.')
