@@ -74,7 +74,7 @@ def local_view(problem: Problem, z: Array) -> Local:
         precision[name] = weighted(found, seen, own, one)[0][0][..., 0]
         predicted[name] = location, noise
     both = {name: jnp.concatenate([rows[name][0], pulls[name][0][..., None]], axis=-1) for name in rows}
-    lost = problem.likelihood.left_out(both, plain, problem.dataset)
+    lost = dict(problem.likelihood.left_out(both, plain, problem.dataset))
     return Local(predicted, rows, pulls, lost, precision, root_of_prior(prior_model(problem, z)[2]), status)
 
 

@@ -111,7 +111,7 @@ class AutocorrelatedData(AbstractLikelihood):
         return True
 
     def conditional(self, heads: Heads, data: Dataset) -> Heads:
-        """By the prediction of a Kalman filter one step ahead."""
+        """Locations and standard deviations that a Kalman filter predicts one step ahead."""
         found = dict(heads)
         for name, (location, noise) in heads.items():
             if isinstance(noise, Autocorrelated):
@@ -119,7 +119,7 @@ class AutocorrelatedData(AbstractLikelihood):
                 found[name] = location + _unfolded(shift, location.shape), Normal(_unfolded(spread, location.shape))
         return found
 
-    def left_out(self, rows: Mapping[str, Array], heads: Heads, data: Dataset) -> dict[str, Array]:
+    def left_out(self, rows: Mapping[str, Array], heads: Heads, data: Dataset) -> Mapping[str, Array]:
         found = dict(rows)
         for name, (location, noise) in heads.items():
             if isinstance(noise, Autocorrelated):
@@ -272,7 +272,7 @@ def _covariance(series: _Series, scale: Array, time: Array, white: Array) -> Flo
 
 
 def _deleted(series: _Series, rows: Float[Array, "times numbers"]) -> Float[Array, "times numbers"]:
-    """What each datum of a series tells given all others."""
+    """Information of each datum of a series given all others, from that given those before it."""
     matrix = _covariance(series, series.scale, series.time, series.white)
     size = jnp.sqrt(jnp.diagonal(matrix))
     root = jnp.linalg.cholesky(matrix / (size[:, None] * size[None]))

@@ -157,7 +157,7 @@ class CorrelatedData(AbstractLikelihood):
         return True
 
     def conditional(self, heads: Heads, data: Dataset) -> Heads:
-        """By the regression of standard residuals on those of the outputs before it in the same row."""
+        """Locations and standard deviations by regression on the standard residuals of the outputs before in the same row."""
         found = dict(heads)
         for names in correlated_groups({name: noise for name, (_, noise) in heads.items()}, data):
             seen = _stacked(names, lambda name: jnp.isfinite(data.values[name]))
@@ -174,7 +174,7 @@ class CorrelatedData(AbstractLikelihood):
                 found[name] = own.from_standard(expected[..., place], location), kind(spread)
         return found
 
-    def left_out(self, rows: Mapping[str, Array], heads: Heads, data: Dataset) -> dict[str, Array]:
+    def left_out(self, rows: Mapping[str, Array], heads: Heads, data: Dataset) -> Mapping[str, Array]:
         found = dict(rows)
         for names in correlated_groups({name: noise for name, (_, noise) in heads.items()}, data):
             root = _root(names, heads, _stacked(names, lambda name: jnp.isfinite(data.values[name])))

@@ -65,8 +65,8 @@ class AbstractLikelihood(eqx.Module):
 
     def left_out(
         self, rows: Mapping[str, Array], heads: Heads, data: Dataset
-    ) -> dict[str, Float[Array, "experiments times ..."]]:
-        r"""What each datum tells given all others, from what it tells given those before it.
+    ) -> Mapping[str, Float[Array, "experiments times ..."]]:
+        r"""The information of each datum given all others, from that given those before it.
 
         With whitened residuals $L^{-1} (y - f)$ and $u_i$ the i-th column of $L^{-1}$ at length 1, leaving datum i out takes
         $u_i$ out of the whitened problem (the mean-shift model of an outlier), so that of rows A it is $u_i^T A$ that is lost.
@@ -74,7 +74,7 @@ class AbstractLikelihood(eqx.Module):
         **Arguments:** `rows`: by output the sensitivities or pulls of the locations in standard deviations, shape
         `(experiments, times, ..., numbers)`. By default they are returned.
         """
-        return dict(rows)
+        return rows
 
     def with_key(self, key: PRNGKeyArray) -> "AbstractLikelihood | None":
         """The same likelihood with other random numbers, by which the density is estimated; by default None, for one without."""

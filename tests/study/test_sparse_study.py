@@ -48,7 +48,9 @@ def direct(**more):
 
 
 @pytest.mark.parametrize(
-    ("more", "keywords"), [("", {}), ('search = "all"\nby = "aicc"\n', {"search": "all", "by": "aicc"})]
+    ("more", "keywords"),
+    [("", {}), ('search = "all"\nby = "aicc"\n', {"search": "all", "by": "aicc"})],
+    ids=["path", "all"],
 )
 def test_a_study_chooses_as_the_verb_does(more, keywords):
     """And samples the chosen model: of a line alone, whose posterior is normal with the standard error of least squares."""
