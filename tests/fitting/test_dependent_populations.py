@@ -227,6 +227,9 @@ def test_a_population_is_checked_sampled_and_predicted():
     assert 0.03 < float(rho.std()) < 0.2
     bands = simkit.predict(problem, posterior, key=jax.random.key(2))
     assert np.isfinite(np.asarray(bands.samples["v"])).all()
+    # Curves have the uncertainty of individuals and numbers, new data the scatter of 0.9 as well.
+    curve, data = (np.asarray(x["v"]).std(axis=0) for x in (bands.curves, bands.samples))
+    np.testing.assert_allclose(np.sqrt(np.mean(data**2 - curve**2)), float(fit["noise.v.marginal.scale"]), rtol=0.1)
     limits = simkit.visual_predictive_check(problem, fit, output="v", replicates=100)
     assert limits.outside.mean() < 0.4
 
