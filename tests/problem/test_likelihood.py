@@ -174,7 +174,9 @@ def test_what_a_density_alone_cannot_do_is_refused():
     with pytest.raises(ArgumentError, match="has no trajectories of its own, since they are random"):
         problem.trajectories(fit.estimate)
     free = {"mean": simkit.Individual(Free())}
-    with pytest.raises(ArgumentError, match="An `Individual` needs the distribution of each datum given those before it"):
+    with pytest.raises(
+        ArgumentError, match="An `Individual` needs the distribution of each datum given those before it"
+    ):
         Problem(
             OrnsteinUhlenbeck(),
             [Experiment("a", [1.0], {"x": [1.0]}, y0={"x": 1.0})],
