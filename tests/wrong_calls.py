@@ -574,6 +574,24 @@ ROWS = {
     "information of a fit": (lambda: simkit.expected_information(FIT), "`problem` must be a problem"),
     "sparse in a number": (lambda: simkit.Sparse(3), "`names` must be names"),
     "sparse in another name": (lambda: simkit.fit(P, method=simkit.Sparse(["b"])), "`b`"),
+    "sparse in letters": (
+        lambda: simkit.fit(P, method=simkit.Sparse("abc")),
+        r"one unknown, `abc`, .* Several names are a list",
+    ),
+    "sparse search by a number": (lambda: simkit.Sparse(["a"], search=3), r'`search` must be "path" or "all"'),
+    "sparse search in capitals": (lambda: simkit.Sparse(["a"], search="ALL"), r'`search` must be "path" or "all"'),
+    "sparse search of all by folds": (
+        lambda: simkit.Sparse(["a"], search="all", by=5),
+        r'`by` must be "bic", "aic" or "aicc" with `search="all"`, but it is 5: folds choose a strength',
+    ),
+    "sparse search of all by a list": (
+        lambda: simkit.Sparse(["a"], search="all", by=["bic"]),
+        r'`by` must be "bic", "aic", "aicc", but it is',
+    ),
+    "sparse search of all along a path": (
+        lambda: simkit.Sparse(["a"], search="all", strengths=[1.0]),
+        "`strengths` is of the penalty",
+    ),
     "save nothing": (lambda: simkit.save("x.h5"), "at least one result"),
     "save, swapped": (lambda: simkit.save(P, "x.h5"), "`path` must be the name of a file"),
     "save a problem": (lambda: simkit.save("x.h5", P), "The results to save must be of"),
