@@ -147,7 +147,7 @@ def main(names: tuple[str, ...] = PROBLEMS) -> dict[str, float]:
     record = json.loads(RECORD.read_text()) if RECORD.exists() else {}
     for name in names:
         file = checkout / name / f"{name}.yaml"
-        record[name] = {"simkit": our_row(file)}
+        record[name] = record.get(name, {}) | {"simkit": our_row(file)}  # of the peer, what was measured before
         print(name, record[name]["simkit"], flush=True)
         if pathlib.Path(python).exists():
             record[name]["pypesto"] = peer_row(file, python)

@@ -42,7 +42,6 @@ from ._residuals import Series as Series  # internal
 from ._residuals import cross_findings as cross_findings  # internal
 from ._residuals import known_scatter as known_scatter  # internal
 from ._residuals import largest_finding as largest_finding  # internal
-from ._residuals import noise_of as noise_of  # internal
 from ._residuals import place_names as place_names  # internal
 from ._residuals import quantile_residuals as quantile_residuals  # internal
 from ._residuals import scatter_finding as scatter_finding  # internal

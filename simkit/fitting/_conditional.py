@@ -44,6 +44,7 @@ def conditional(
     def run(shift: Array) -> Any:
         theta = problem.natural(population.with_deviations(z, deviations + shift[None]))
         heads, status = problem.heads(theta)
+        heads = problem.likelihood.conditional(heads, problem.dataset)
         return heads, (heads, status)
 
     jacobian, (heads, status) = jax.jacfwd(run, has_aux=True)(jnp.zeros(count, z.dtype))

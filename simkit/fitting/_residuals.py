@@ -8,7 +8,7 @@ import numpy as np
 from scipy import special
 
 from ..core import StaticSystem
-from ..problem import Limits, Problem, steps_of
+from ..problem import Limits, Problem, correlated_groups, steps_of
 
 FEWEST = 8
 """A series shorter than this has too few changes of sign to tell anything."""
@@ -237,7 +237,11 @@ def known_scatter(problem: Problem) -> list[str]:
     free = {path for path, (index, _) in problem.table.items() if np.any(np.asarray(index) >= 0)}
     solved = {output for closed in problem.closed if closed.scatter for output in closed.outputs}
     own = lambda name: any(path == f"noise.{name}" or path.startswith(f"noise.{name}.") for path in free)
-    return [name for name in problem.data if name not in solved and not own(name)]
+    fitted = {name for name in problem.data if name in solved or own(name)}
+    # The scatter of an output given others is fitted where that of one of them is.
+    for names in correlated_groups(problem.base.noise, problem.dataset):
+        fitted |= {*names} if fitted & {*names} else set()
+    return [name for name in problem.data if name not in fitted]
 
 
 def scatter_finding(known: Sequence[str], residuals: Mapping[str, np.ndarray], spent: float) -> Finding | None:

@@ -48,6 +48,7 @@ def log_data(
     """The log density of the data of every individual; minus infinity where a simulation failed."""
     population: Population = problem.population  # pyright: ignore
     heads, status = problem.heads(problem.natural(population.with_deviations(z, deviations)))
+    heads = problem.likelihood.conditional(heads, problem.dataset)
     value = jnp.zeros(status.shape, z.dtype)
     for name, (location, noise) in heads.items():
         each = problem.dataset.log_density(name, location, noise)
@@ -107,6 +108,7 @@ def complete_model(
     def one(own: Array) -> tuple[Array, Array]:
         def run(u: Array) -> Any:
             heads, status = problem.heads(problem.natural(population.with_deviations(z.at[places].set(u), own)))
+            heads = problem.likelihood.conditional(heads, problem.dataset)
             return heads, (heads, status)
 
         jacobian, (heads, status) = jax.jacfwd(run, has_aux=True)(z[places])

@@ -103,9 +103,8 @@ class Sparse(eqx.Module):
             raise ArgumentError(f"Argument `names` must hold each name once, but it is {names}.")
         known = isinstance(self.by, int) and not isinstance(self.by, bool) and self.by >= 2
         if not known and self.by not in CRITERIA:
-            raise ArgumentError(
-                f'Argument `by` must be "bic", "aic", "aicc" or a number of folds of at least 2, but it is {self.by!r}.'
-            )
+            folds = "" if self.search == "all" else " or a number of folds of at least 2"
+            raise ArgumentError(f'Argument `by` must be "bic", "aic", "aicc"{folds}, but it is {shown(self.by)}.')
         if not isinstance(self.l1_ratio, int | float) or not 0 < self.l1_ratio <= 1:
             raise ArgumentError(f"Argument `l1_ratio` must lie above 0 and be at most 1, but it is {self.l1_ratio!r}.")
         if self.search not in ("path", "all"):
@@ -123,12 +122,17 @@ class Sparse(eqx.Module):
                 f'`search="all"` takes at most {MOST_NAMES} names, whose models are {2**MOST_NAMES}, but there are '
                 f'{len(self.names)}. Take `search="path"`.'
             )
-        if not isinstance(self.by, str) or self.strengths is not None or self.l1_ratio != 1:
-            named = "strengths" if self.strengths is not None else "l1_ratio" if self.l1_ratio != 1 else "by"
+        if not isinstance(self.by, str):
             raise ArgumentError(
-                f'`search="all"` has no penalty and chooses by "bic", "aic" or "aicc": leave `{named}` out, or take '
-                '`search="path"`.'
+                f'Argument `by` must be "bic", "aic" or "aicc" with `search="all"`, but it is {self.by}: folds choose a strength '
+                'on the path, which all models do without. Take `by="aicc"` or leave `by` out, or take `search="path"`.'
             )
+        for name, given in (("strengths", self.strengths is not None), ("l1_ratio", self.l1_ratio != 1)):
+            if given:
+                raise ArgumentError(
+                    f'Argument `{name}` is of the penalty, but `search="all"` has none: leave `{name}` out, or take '
+                    '`search="path"`.'
+                )
 
     def _check_values(self) -> None:
         """Refuse targets, weights and strengths that are no numbers of these unknowns."""

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
-from .._errors import ArgumentError, SimulationError
+from .._errors import ArgumentError, SimulationError, UnknownNameError, close_matches
 from .._progress import Progress, Say
 from ..engine import awaited, note_trace, over_members
 from ..problem import Problem, check_fixed, named_parts, with_fixed
@@ -125,6 +125,11 @@ def fit_sparse(problem: Problem, method: Sparse, own: Fit, again: Fit, key: PRNG
 def _targets(problem: Problem, method: Sparse) -> tuple[np.ndarray, np.ndarray]:
     """The places of the unknowns that may vanish, and the targets of all in the coordinates of the fit, 0 for the others."""
     asked = dict(method.targets)
+    if len(method.names) == 1 and method.names[0] not in problem.names:
+        raise UnknownNameError(
+            f"`Sparse` was asked for one unknown, `{method.names[0]}`, but there is no free parameter of that name. Several names "
+            f'are a list, such as `simkit.Sparse(["a", "b"])`. {close_matches(method.names[0], problem.names)}'
+        )
     check_fixed(problem, dict.fromkeys(method.names))
     places, target = [], np.zeros(problem.size)
     for name in method.names:

@@ -92,29 +92,40 @@ class SparseFit(eqx.Module):
             for i, (strength, count, value, found, theta) in enumerate(rows)
         ]
 
+    @property
+    def searched(self) -> bool:
+        """Tell whether all models were fitted, in place of those on a path of strengths."""
+        return bool(np.isnan(np.asarray(self.strengths)).all())
+
+    def distinct(self) -> list[tuple[dict[str, Any], tuple[str, ...]]]:
+        """Row of `table` and unknowns that are left, of each model once: by strength, or of a search by criterion."""
+        rows, found = list(zip(self.table(), self.models, strict=True)), []
+        if self.searched:
+            rows = sorted(rows, key=lambda pair: pair[0]["criterion"])
+        seen: set[tuple[str, ...]] = set()
+        for row, left in rows:
+            if left not in seen or row["chosen"]:  # the same model at a smaller strength is the same fit
+                found.append((row, left))
+            seen.add(left)
+        return found
+
     def __repr__(self) -> str:
         told = f"{len(self.kept)} of {len(self.names)} unknowns kept by {self.by}"
-        if searched := bool(np.isnan(np.asarray(self.strengths)).all()):
+        if self.searched:
             lines = [f"SparseFit: {self.method}, {told}", f"  {'log lik.':>12} {self.by:>12} {'above':>9}  model"]
         else:
             lines = [
                 f"SparseFit: {self.method}, {told}",
                 f"  {'strength':>10} {'kept':>5} {'log lik.':>12} {self.by:>12}",
             ]
-        seen: set[tuple[str, ...]] = set()
-        rows = list(zip(self.table(), self.models, strict=True))
-        if searched:
-            rows = sorted(rows, key=lambda pair: pair[0]["criterion"])
-        for row, left in rows:
-            if left in seen and not row["chosen"]:
-                continue  # the same model at a smaller strength
-            if len(seen) == MOST_LINES and searched:
+        rows = self.distinct()
+        for i, (row, left) in enumerate(rows):
+            if i == MOST_LINES and self.searched:
                 lines.append(f"  and {len(rows) - MOST_LINES} models more")
                 break
-            seen.add(left)
             mark = "  chosen" if row["chosen"] else ""
             value, found = row["log_likelihood"], row["criterion"]
-            if searched:
+            if self.searched:
                 above = found - rows[0][0]["criterion"]
                 lines.append(f"  {value:>12.6g} {found:>12.6g} {above:>9.4g}  {', '.join(left) or 'none'}{mark}")
             else:

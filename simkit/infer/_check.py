@@ -20,7 +20,6 @@ from ..fitting import (
     cross_findings,
     known_scatter,
     largest_finding,
-    noise_of,
     place_names,
     quantile_residuals,
     scatter_finding,
@@ -29,7 +28,7 @@ from ..fitting import (
     series_of,
     shown,
 )
-from ..problem import AbstractNoise, Limits, Problem, check_independent, check_problem, coarse
+from ..problem import AbstractNoise, Limits, Problem, check_problem, check_sequential, coarse
 from ._influence import Influence, Local, in_numpy, influences, local_view, views_of_draws
 from ._posterior import Posterior
 
@@ -50,7 +49,8 @@ class Residuals(NamedTuple):
     r"""Residuals of one output, shape `(experiments, times, ...)`, NaN where a datum is missing.
 
     - `times`: shape `(experiments, times)`, of a static system the predictors.
-    - `predicted`: the location of the datum.
+    - `predicted`: the location of the datum, given the data before it where they depend on each other: of a row of `Correlated`
+        outputs those before it in the order of the data, of `Autocorrelated` ones all earlier data of the output.
     - `raw`: the datum minus its location; NaN where a datum is censored, and so is `standardised`.
     - `standardised`: raw residuals times the square root of the location's information (given the noise model's numbers): over the
         standard deviation for normal data, Pearson's for counts.
@@ -182,6 +182,9 @@ def check(
 ) -> Check:
     r"""Test whether a fitted model describes its data: residuals, their order in time, their distribution, single data.
 
+    Residuals are those given the data before each datum: of `Correlated` and `Autocorrelated` noise the innovations, which are
+    independent where the model holds.
+
     - chi-square of quantile residuals, where the scatter is stated and not fitted, against its distribution (two-sided).
     - runs: changes of sign between neighbours in time, against a coin; autocorrelation at lag 1. By output and experiment from 8
         data on, and all series together. Two-sided: a model that misses a shape leaves residuals that stay on one side; data of two
@@ -218,7 +221,7 @@ def check(
     ```
     """
     check_problem(problem)
-    check_independent(problem, "`check`")
+    check_sequential(problem, "`check`")
     what = "the result of a fit or a posterior"
     check_kind(
         "result", result, (FitResult, Posterior), what, "`simkit.fit(problem)` or `simkit.sample(problem)` gives one."
@@ -280,7 +283,7 @@ def _draws(problem: Problem, result: FitResult | Posterior, count: int, key: PRN
 
 def _residuals(problem: Problem, name: str, view: Local, key: PRNGKeyArray) -> Residuals:
     value, limits = np.asarray(problem.data[name], float), problem.dataset.limits.get(name)
-    location, noise = noise_of(problem, name, view.predicted[name])
+    location, noise = view.predicted[name]
     quantile = quantile_residuals(noise, value, location, limits)
     if quantile is None:
         quantile = _ranked(noise, value, location, limits, key)
@@ -361,9 +364,7 @@ def _predictive(problem: Problem, quantile: Mapping[str, np.ndarray], theta: np.
     fine = np.all(np.asarray(status).reshape(len(theta), -1) == Status.OK, axis=1)
     parts, count = {}, problem.dataset.rows
     for name in problem.data:
-        location, noise = noise_of(
-            problem, name, np.moveaxis(np.asarray(predicted[name], float)[fine], 1, 0)[:, :, :, :count]
-        )
+        location, noise = jax.tree.map(lambda x: np.asarray(x, float)[fine, :, :count], predicted[name])
         value = np.broadcast_to(np.asarray(problem.data[name], float), location.shape)
         found = quantile_residuals(noise, value, location, problem.dataset.limits.get(name))
         if found is not None and found.size:

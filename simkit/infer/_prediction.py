@@ -32,8 +32,8 @@ class Prediction(eqx.Module):
     """Predicted curves and predicted data, one for every draw.
 
     - `times`: shape `(experiment, time)`; for a static system the predictors.
-    - `curves`: output name -> predicted locations, shape `(draw, experiment, time, ...)`; for a likelihood that draws data by
-        itself these data.
+    - `curves`: output name -> predicted locations, shape `(draw, experiment, time, ...)`; for a likelihood of one's own that
+        draws data these data.
     - `samples`: the same with the scatter of new data. Both are NaN where a simulation failed.
     - `failed`: how many simulations failed.
     """
@@ -243,6 +243,10 @@ def _predict(problem: Problem, theta: Array, keys: Array, experiments: Array) ->
         theta, key = member
         if _samples(problem):
             drawn = problem.simulate_data(theta, key)
+            if problem.likelihood.sequential:
+                heads, status = problem.heads(theta)
+                held = lambda x: jnp.where((status == Status.OK).reshape((-1,) + (1,) * (x.ndim - 1)), x, jnp.nan)
+                return {k: held(x) for k, (x, _) in heads.items()}, {k: held(x) for k, x in drawn.items()}, status
             fine = [jnp.isfinite(x).reshape(len(experiments), -1).all(axis=1) for x in drawn.values()]
             return drawn, drawn, jnp.where(jnp.stack(fine).all(axis=0), Status.OK, Status.NON_FINITE)
         heads, status = problem.heads(theta)

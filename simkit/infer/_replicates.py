@@ -87,7 +87,7 @@ def replicated(
         np.broadcast_to(ends.get(end, open_), values.shape) for end, open_ in (("low", -np.inf), ("high", np.inf))
     )
     typical = None
-    if problem.likelihood.independent:
+    if problem.likelihood.sequential:
         typical = np.asarray(problem.heads(typical_parameters(problem, result))[0][name][0], float)[kept]
     return Replicates(
         name,

@@ -125,6 +125,7 @@ from .potentials._angles import HarmonicImproper as HarmonicImproper
 from .potentials._angles import OPLSDihedral as OPLSDihedral
 from .potentials._angles import PeriodicDihedral as PeriodicDihedral
 from .potentials._angles import RyckaertBellemans as RyckaertBellemans
+from .potentials._axilrod_teller import AxilrodTeller as AxilrodTeller
 from .potentials._behler_parrinello import BehlerParrinello as BehlerParrinello
 from .potentials._bonded import BondedPotential as BondedPotential
 from .potentials._bonds import FENEBond as FENEBond

@@ -46,6 +46,7 @@ from ._free import Free as Free
 from ._free import prior_from_text as prior_from_text  # internal
 from ._given_problem import check_independent as check_independent  # internal
 from ._given_problem import check_problem as check_problem  # internal
+from ._given_problem import check_sequential as check_sequential  # internal
 from ._given_problem import with_fresh_key as with_fresh_key  # internal
 from ._given_problem import with_likelihood as with_likelihood  # internal
 from ._individual import Individual as Individual

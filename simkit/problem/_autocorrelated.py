@@ -8,6 +8,7 @@ which for equal steps and w = 0 is an autoregressive process of first order with
 """
 
 import math
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -24,9 +25,9 @@ from ..linear import inverse
 from ._compile import check_outputs
 from ._dataset import Dataset
 from ._dense import check_dense
-from ._forward import ForwardModel
+from ._forward import ForwardModel, Heads
 from ._information import Information
-from ._likelihood import AbstractLikelihood, LogProb, information_of_single_data, sensitivities
+from ._likelihood import AbstractLikelihood, LogProb, information_of_single_data, misfit, sensitivities
 from ._noise import NOISES, AbstractNoise, Domain, LogTails, Normal, Values
 
 
@@ -37,7 +38,7 @@ class Autocorrelated(AbstractNoise):
 
     For equal steps and no white noise it is an autoregressive process of first order. Times may be uneven and data missing. Each
     experiment, and each number of an output with several, has a process of its own. A problem with it takes `fit` (by Fisher
-    scoring), `profile`, `sample`, `predict`, `calibrate` and `compare` by evidence, and neither censored data nor an `Individual`.
+    scoring), `profile`, `sample`, `predict`, `calibrate`, `check`, an `Individual` and `compare` by evidence, and no censored data.
 
     **Good values:** `time` between the step between data and a fifth of their span: below it is white noise, above it nothing tells
     it from a constant. With `white` at 0, its default, no two data may have one time.
@@ -105,16 +106,32 @@ class AutocorrelatedData(AbstractLikelihood):
                 if np.any(np.diff(at[known]) < 0):
                     raise ArgumentError(f"`Autocorrelated` needs increasing times, but those of `{label}` are not.")
 
-    def log_prob(self, theta: Float[Array, " parameters"], model: ForwardModel, data: Dataset) -> LogProb:
-        heads, status = model.heads(theta, data)
-        total = jnp.zeros((), data.times.dtype)
+    @property
+    def sequential(self) -> bool:
+        return True
+
+    def conditional(self, heads: Heads, data: Dataset) -> Heads:
+        """Locations and standard deviations that a Kalman filter predicts one step ahead."""
+        found = dict(heads)
         for name, (location, noise) in heads.items():
             if isinstance(noise, Autocorrelated):
-                series = _series(data, name, location, noise)
-                total = total + jnp.sum(jax.vmap(_log_density)(series))
-            else:
-                total = total + jnp.sum(data.log_density(name, location, noise))
-        return total, status
+                shift, spread = jax.vmap(_one_step_ahead)(_series(data, name, location, noise))
+                found[name] = location + _unfolded(shift, location.shape), Normal(_unfolded(spread, location.shape))
+        return found
+
+    def left_out(self, rows: Mapping[str, Array], heads: Heads, data: Dataset) -> Mapping[str, Array]:
+        found = dict(rows)
+        for name, (location, noise) in heads.items():
+            if isinstance(noise, Autocorrelated):
+                one = lambda each: _deleted(*each)
+                own = jax.lax.map(one, (_series(data, name, location, noise), _folded(rows[name], 1)))
+                columns = [_unfolded(own[..., i], location.shape) for i in range(own.shape[-1])]
+                found[name] = jnp.stack(columns, axis=-1)
+        return found
+
+    def log_prob(self, theta: Float[Array, " parameters"], model: ForwardModel, data: Dataset) -> LogProb:
+        heads, status = model.heads(theta, data)
+        return -misfit(self.conditional(heads, data), data), status
 
     def information(
         self, theta: Float[Array, " parameters"], model: ForwardModel, data: Dataset
@@ -188,25 +205,28 @@ def _series(data: Dataset, name: str, location: Array, noise: Any, derivative: b
     return _Series(fold(times), fold(seen), fold(residual), *map(spread, (noise.scale, noise.time, noise.white)))
 
 
-def _log_density(series: _Series) -> Float[Array, ""]:
-    """The log density of one series: a Kalman filter whose state is the process over its standard deviation."""
+def _one_step_ahead(series: _Series) -> tuple[Float[Array, " times"], Float[Array, " times"]]:
+    """The mean and the standard deviation of each residual of a series given those before it.
 
-    def step(carry: tuple[Array, Array, Array], row: _Series) -> tuple[tuple[Array, Array, Array], Array]:
+    They come from a Kalman filter whose state is the process over its standard deviation; 0 and 1 where a datum is missing.
+    """
+
+    def step(carry: tuple[Array, Array, Array], row: _Series) -> tuple[tuple[Array, Array, Array], tuple[Array, Array]]:
         mean, variance, before = carry
         elapsed = (row.times - before) / row.time
         mean = jnp.exp(-elapsed) * mean
         variance = jnp.exp(-2 * elapsed) * variance - jnp.expm1(-2 * elapsed)
         total = jnp.where(row.seen, row.scale**2 * variance + row.white**2, 1)
         error = jnp.where(row.seen, row.residual - row.scale * mean, 0)
-        density = -0.5 * (error**2 / total + jnp.log(total) + math.log(2 * math.pi))
+        ahead = jnp.where(row.seen, row.scale * mean, 0), jnp.sqrt(total)
         after = mean + variance * row.scale * error / total
         left = variance * row.white**2 / total
         carry = jnp.where(row.seen, after, mean), jnp.where(row.seen, left, variance), row.times
-        return carry, jnp.where(row.seen, density, 0)
+        return carry, ahead
 
     # Of a process that has always been going on, at any earlier time.
     begin = jnp.zeros_like(series.scale[0]), jnp.ones_like(series.scale[0]), series.times[0]
-    return jnp.sum(jax.lax.scan(step, begin, series)[1])
+    return jax.lax.scan(step, begin, series)[1]
 
 
 def _drawn(key: PRNGKeyArray, series: _Series) -> Float[Array, " times"]:
@@ -229,15 +249,8 @@ def _informed(series: _Series, slopes: tuple[Array, Array, Array, Array]) -> Flo
     $I_{ab} = \mu_a^T \Sigma^{-1} \mu_b + \tfrac12 \mathrm{tr}\, \Sigma^{-1} \Sigma_a \Sigma^{-1} \Sigma_b$, subscripts for
     derivatives.
     """
-    both = series.seen[:, None] & series.seen[None]
-    apart = jnp.abs(series.times[:, None] - series.times[None])
-    own = jnp.eye(apart.shape[0], dtype=apart.dtype)
-
-    def covariance(scale: Array, time: Array, white: Array) -> Array:
-        found = scale[:, None] * scale[None] * jnp.exp(-apart / time[0]) + own * white[:, None] ** 2
-        return jnp.where(both, found, own)
-
     known = series.scale, series.time, series.white
+    covariance = lambda *numbers: _covariance(series, *numbers)
     slope = lambda *directions: jax.jvp(covariance, known, directions)[1]
     moved = jax.vmap(slope, in_axes=-1)(*slopes[1:])
     matrix = covariance(*known)
@@ -247,3 +260,21 @@ def _informed(series: _Series, slopes: tuple[Array, Array, Array, Array]) -> Flo
     place = jnp.where(series.seen[:, None], slopes[0], 0) / size[:, None]
     turned = weight @ (moved / unit[None])
     return place.T @ weight @ place + 0.5 * jnp.einsum("pij,qji->pq", turned, turned)
+
+
+def _covariance(series: _Series, scale: Array, time: Array, white: Array) -> Float[Array, "times times"]:
+    """The covariance of the residuals of one series; what is missing is independent of all, with the variance 1."""
+    both = series.seen[:, None] & series.seen[None]
+    apart = jnp.abs(series.times[:, None] - series.times[None])
+    own = jnp.eye(apart.shape[0], dtype=apart.dtype)
+    found = scale[:, None] * scale[None] * jnp.exp(-apart / time[0]) + own * white[:, None] ** 2
+    return jnp.where(both, found, own)
+
+
+def _deleted(series: _Series, rows: Float[Array, "times numbers"]) -> Float[Array, "times numbers"]:
+    """Information of each datum of a series given all others, from that given those before it."""
+    matrix = _covariance(series, series.scale, series.time, series.white)
+    size = jnp.sqrt(jnp.diagonal(matrix))
+    root = jnp.linalg.cholesky(matrix / (size[:, None] * size[None]))
+    turn = jax.scipy.linalg.solve_triangular(root, jnp.eye(root.shape[0], dtype=root.dtype), lower=True)
+    return (turn / jnp.linalg.norm(turn, axis=0, keepdims=True)).T @ rows

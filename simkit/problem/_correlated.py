@@ -3,6 +3,9 @@ r"""Data of several outputs whose residuals at one time are correlated with each
 With standard residuals $z_k = (g(y_k) - g(f_k)) / s_k$ of the outputs seen in one row, and their correlations R,
 
 $$\log p = \sum_k \log p_k(y_k \mid f_k) - \tfrac12 \log \det R - \tfrac12 z^T (R^{-1} - 1) z$$
+
+With the root L of R and the white residuals $w = L^{-1} z$ it is a product: given the outputs before it, $z_k$ is normal around
+$\sum_{j<k} L_{kj} w_j$ with the standard deviation $L_{kk}$.
 """
 
 from collections.abc import Mapping
@@ -25,8 +28,8 @@ from ._dense import check_dense
 from ._experiment import check_domain
 from ._forward import ForwardModel, Heads
 from ._information import Information
-from ._likelihood import AbstractLikelihood, LogProb, information_of_single_data, sensitivities
-from ._noise import NOISES, AbstractNoise, AbstractNormalNoise, Domain, LogTails, Normal, Values
+from ._likelihood import AbstractLikelihood, LogProb, information_of_single_data, misfit, sensitivities
+from ._noise import NOISES, AbstractNoise, AbstractNormalNoise, Domain, LogNormal, LogTails, Normal, Values
 from ._unknowns import size_of
 
 
@@ -56,7 +59,7 @@ class Correlated(AbstractNoise):
     scatter of its `marginal`: `Normal`, `Combined` or `LogNormal` (of the logarithm then). Each pair is stated once, at either of
     the two; pairs that no output names are not correlated. Where one of them was not measured the others keep their joint
     distribution. A problem with it takes `fit` (by Fisher scoring with the exact information), `profile`, `plan`, `sample`,
-    `predict`, `calibrate` and `compare` by evidence, and neither censored data nor an `Individual`.
+    `predict`, `calibrate`, `check`, an `Individual` and `compare` by evidence, and no censored data.
 
     **Arguments:** `marginal`, the noise of this output alone, and `correlations`, by the names of other outputs. Correlations are
     parameters as all numbers are: `noise.lynx.correlations.hare` and `noise.lynx.marginal.scale` may be free.
@@ -149,19 +152,42 @@ class CorrelatedData(AbstractLikelihood):
                     check_domain(label, name, values, _marginal(noise[name]))
             _check_matrices(names, model, data)
 
-    def log_prob(self, theta: Float[Array, " parameters"], model: ForwardModel, data: Dataset) -> LogProb:
-        heads, status = model.heads(theta, data)
-        total = jnp.zeros((), data.times.dtype)
-        for name, (location, noise) in heads.items():
-            total = total + jnp.sum(data.log_density(name, location, noise))
-        for names in correlated_groups(model.base.noise, data):
+    @property
+    def sequential(self) -> bool:
+        return True
+
+    def conditional(self, heads: Heads, data: Dataset) -> Heads:
+        """Locations and standard deviations by regression on the standard residuals of the outputs before in the same row."""
+        found = dict(heads)
+        for names in correlated_groups({name: noise for name, (_, noise) in heads.items()}, data):
             seen = _stacked(names, lambda name: jnp.isfinite(data.values[name]))
             z = jnp.where(seen, _stacked(names, lambda name: _standard(data, name, *heads[name])), 0)
             root = _root(names, heads, seen)
-            white = jax.scipy.linalg.solve_triangular(root, z[..., None], lower=True)[..., 0]
-            size = jnp.log(jnp.diagonal(root, axis1=-2, axis2=-1))
-            total = total - 0.5 * jnp.sum(white**2 - z**2) - jnp.sum(size)
-        return total, status
+            white = jax.scipy.linalg.solve_triangular(root, z[..., None], lower=True)
+            expected = (jnp.tril(root, -1) @ white)[..., 0]
+            share = jnp.diagonal(root, axis1=-2, axis2=-1)
+            for place, name in enumerate(names):
+                location, noise = heads[name]
+                own = _marginal(noise)
+                spread = own.spread(location) * share[..., place]
+                kind = LogNormal if own.domain == "positive" else Normal
+                found[name] = own.from_standard(expected[..., place], location), kind(spread)
+        return found
+
+    def left_out(self, rows: Mapping[str, Array], heads: Heads, data: Dataset) -> Mapping[str, Array]:
+        found = dict(rows)
+        for names in correlated_groups({name: noise for name, (_, noise) in heads.items()}, data):
+            root = _root(names, heads, _stacked(names, lambda name: jnp.isfinite(data.values[name])))
+            eye = jnp.broadcast_to(jnp.eye(len(names), dtype=root.dtype), root.shape)
+            turn = jax.scipy.linalg.solve_triangular(root, eye, lower=True)
+            turn = turn / jnp.linalg.norm(turn, axis=-2, keepdims=True)
+            turned = jnp.einsum("...ji,...pj->...pi", turn, _stacked(names, lambda name: rows[name]))
+            found |= {name: turned[..., place] for place, name in enumerate(names)}
+        return found
+
+    def log_prob(self, theta: Float[Array, " parameters"], model: ForwardModel, data: Dataset) -> LogProb:
+        heads, status = model.heads(theta, data)
+        return -misfit(self.conditional(heads, data), data), status
 
     def information(
         self, theta: Float[Array, " parameters"], model: ForwardModel, data: Dataset

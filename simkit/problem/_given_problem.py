@@ -48,6 +48,18 @@ def check_independent(problem: Problem, verb: str) -> None:
         )
 
 
+def check_sequential(problem: Problem, verb: str) -> None:
+    """Refuse a problem that does not state the distribution of each datum given those before it.
+
+    **Raises:** an `ArgumentError`.
+    """
+    if not problem.likelihood.sequential:
+        raise ArgumentError(
+            f"{verb} compares each datum with its distribution given those before it, which the likelihood "
+            f"`{type(problem.likelihood).__name__}` does not state. `fit`, `profile`, `sample` and `compare` by evidence take it."
+        )
+
+
 def with_fresh_key(problem: Problem, key: PRNGKeyArray) -> Problem:
     """The problem with other random numbers in its likelihood, which must draw some."""
     return eqx.tree_at(lambda p: p.likelihood, problem, problem.likelihood.with_key(key))

@@ -24,8 +24,9 @@ class AbstractLikelihood(eqx.Module):
 
     A subclass has `log_prob`; that is enough for `fit` with `LBFGS()`, the default then, for `profile`, `sample`, `compare` by
     evidence and `numpyro_model`. The other methods are found where they are given: `residuals` or `information` for
-    `GaussNewton`, `information` for standard errors, which come from second derivatives of the density where there is none, and
-    `sample` for `predict` and `calibrate`. Arguments of all methods:
+    `GaussNewton`, `information` for standard errors, which come from second derivatives of the density where there is none,
+    `sample` for `predict` and `calibrate`, and `sequential` with `conditional` for `check` and an `Individual`. Arguments of all
+    methods:
 
     - `theta`: the free parameters in natural units, in the order of the problem's `names`.
     - `model`: `model.setups(theta)` has the system, the initial states, inputs and noise models of all experiments with the free
@@ -41,9 +42,39 @@ class AbstractLikelihood(eqx.Module):
     def independent(self) -> bool:
         """Tell whether data are independent given a simulation, each with a noise model; by default not.
 
-        What needs that, such as closed forms, residuals of single data, `check` and `plan`, refuses others.
+        What needs that, such as closed forms, residuals of single data and `plan`, refuses others.
         """
         return False
+
+    @property
+    def sequential(self) -> bool:
+        """Tell whether `conditional` states the distribution of each datum given those before it; by default not.
+
+        Populations and `check` need that. The data of an experiment may depend on each other, those of two may not.
+        """
+        return False
+
+    def conditional(self, heads: Heads, data: Dataset) -> Heads:
+        r"""The location and the noise model of each datum given the data before it, $p(y) = \prod_k p(y_k \mid y_1 \dots y_{k-1})$.
+
+        By default those of the simulation, as for data that are independent of each other.
+
+        **Arguments:** `heads`: by output the location and the noise model of each datum whatever the others.
+        """
+        return heads
+
+    def left_out(
+        self, rows: Mapping[str, Array], heads: Heads, data: Dataset
+    ) -> Mapping[str, Float[Array, "experiments times ..."]]:
+        r"""The information of each datum given all others, from that given those before it.
+
+        With whitened residuals $L^{-1} (y - f)$ and $u_i$ the i-th column of $L^{-1}$ at length 1, leaving datum i out takes
+        $u_i$ out of the whitened problem (the mean-shift model of an outlier), so that of rows A it is $u_i^T A$ that is lost.
+
+        **Arguments:** `rows`: by output the sensitivities or pulls of the locations in standard deviations, shape
+        `(experiments, times, ..., numbers)`. By default they are returned.
+        """
+        return rows
 
     def with_key(self, key: PRNGKeyArray) -> "AbstractLikelihood | None":
         """The same likelihood with other random numbers, by which the density is estimated; by default None, for one without."""
@@ -84,6 +115,10 @@ class IndependentData(AbstractLikelihood):
 
     @property
     def independent(self) -> bool:
+        return True
+
+    @property
+    def sequential(self) -> bool:
         return True
 
     def log_prob(self, theta: Float[Array, " parameters"], model: ForwardModel, data: Dataset) -> LogProb:

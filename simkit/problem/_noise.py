@@ -94,6 +94,10 @@ class AbstractNormalNoise(AbstractNoise):
     def from_standard(self, z: Values, location: Values) -> Values:
         """The datum of a standard normal number."""
 
+    @abc.abstractmethod
+    def spread(self, location: Values) -> Values:
+        """The standard deviation of a datum, or of its logarithm where that is normal."""
+
     def log_cumulative(self, value: Values, location: Values) -> Sides:
         return normal_sides(self.standard(value, location))
 
@@ -151,6 +155,9 @@ class Normal(AbstractNormalNoise):
     def from_standard(self, z: Values, location: Values) -> Values:
         return location + self.scale * z
 
+    def spread(self, location: Values) -> Values:
+        return self.scale + 0 * location
+
 
 @NOISES.named("combined")
 class Combined(AbstractNormalNoise):
@@ -166,11 +173,11 @@ class Combined(AbstractNormalNoise):
     proportional: Scalar = quantity(0.1, support=POSITIVE, doc="relative standard deviation at large locations")
     domain: ClassVar[Domain] = "real"
 
-    def _spread(self, location: Values) -> Values:
+    def spread(self, location: Values) -> Values:
         return jnp.sqrt(self.additive**2 + (self.proportional * location) ** 2)
 
     def log_prob(self, value: Values, location: Values) -> Values:
-        spread = self._spread(location)
+        spread = self.spread(location)
         return -0.5 * ((value - location) / spread) ** 2 - jnp.log(spread) - 0.5 * math.log(2 * math.pi)
 
     def information(self, location: Values) -> Information:
@@ -186,10 +193,10 @@ class Combined(AbstractNormalNoise):
         return _normal_tails((value - location) / np.hypot(self.additive, self.proportional * location))
 
     def standard(self, value: Values, location: Values) -> Values:
-        return (value - location) / self._spread(location)
+        return (value - location) / self.spread(location)
 
     def from_standard(self, z: Values, location: Values) -> Values:
-        return location + self._spread(location) * z
+        return location + self.spread(location) * z
 
 
 @NOISES.named("log_normal")
@@ -214,6 +221,9 @@ class LogNormal(AbstractNormalNoise):
 
     def from_standard(self, z: Values, location: Values) -> Values:
         return location * jnp.exp(self.scale * z)
+
+    def spread(self, location: Values) -> Values:
+        return self.scale + 0 * location
 
 
 @NOISES.named("student_t")

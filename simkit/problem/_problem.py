@@ -129,10 +129,10 @@ class Problem(eqx.Module):
         labels = tuple(e.name for e in experiments)
         sets = [{**(set or {}), **e.set} for e in experiments]
         free, individuals = separated(each_element(setups[0], free))
-        if individuals and not likelihood.independent:
+        if individuals and not likelihood.sequential:
             raise ArgumentError(
-                f"An `Individual` needs data that are independent given a simulation, but those of "
-                f"`{type(likelihood).__name__}` are not: write one `Free` for each individual."
+                f"An `Individual` needs the distribution of each datum given those before it, which "
+                f"`{type(likelihood).__name__}` does not state: write one `Free` for each individual."
             )
         shapes = shapes_of(setups[0], free)
         following = derived_of(derived, shapes, bool(individuals))

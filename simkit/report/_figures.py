@@ -16,6 +16,7 @@ from ..io import Results
 from ..md import Averages
 from ..study import Study, study_from_provenance
 from ._live import live_figure
+from ._sparse import problem_of
 
 
 class Picture(NamedTuple):
@@ -55,7 +56,7 @@ def pictures(
         caption = "Data and model. The dark band holds 90 % of the model's curves, the light one 90 % of new data."
         add("fit", caption, lambda: viz.plot_fit(seen, prediction, time=time))
     elif fit is not None and study is not None and seen is not None and _drawable(seen):
-        problem = study.problem()
+        problem = problem_of(study, results)
         add("fit", "Data and the fitted curve.", lambda: viz.plot_fit(problem, estimate=fit.estimate, time=time))
     if checked is not None:
         caption = "Residuals in quantiles of the noise model; nine of ten should lie within the dotted lines, without a shape."

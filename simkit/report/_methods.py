@@ -14,6 +14,7 @@ from ._equation import describe_model
 from ._fields import field_method
 from ._result_cells import filled
 from ._simulated import run_method
+from ._sparse import problem_of
 from ._tables import as_table
 
 
@@ -25,7 +26,7 @@ def methods_section(study: Study, results: Results) -> str:
             text = assimilation_method(results.assimilation)
         return f"<p>{html.escape(text)}</p>" if text else ""
     try:
-        problem = study.problem()
+        problem = problem_of(study, results)
     except SimkitError:
         return ""
     sentences = [_followed(problem.likelihood, problem.method)]

@@ -29,6 +29,7 @@ from ._page import PAGE
 from ._provenance import provenance_section
 from ._result_cells import average_cells, optimum_cells, parameter_rows, table_cells
 from ._simulated import system_rows
+from ._sparse import problem_of, sparse_section, sparse_sentence
 from ._sweep import study_of_sweep, sweep_method, sweep_provenance, sweep_sections
 from ._tables import as_table
 from ._verdict import verdict_section
@@ -125,6 +126,9 @@ def _page(results: Results, study: Study | None, checked: Check | None, reason: 
     parts.append(_section("Parameters", numbers))
     found_states = results.assimilation
     parts.append(_section("Assimilation", "" if found_states is None else assimilation_rows(found_states)))
+    parts.append(
+        _section("Which unknowns act?", "" if results.sparse_fit is None else sparse_section(results.sparse_fit))
+    )
     parts.append(_section("Distinct optima", _optima(results)))
     parts.append(_section("Averages", _averages(results)))
     by_name = {picture.name: picture for picture in found}
@@ -202,6 +206,8 @@ def _summary(results: Results) -> str:
         sentences.append(
             f"{html.escape(posterior.method)} drew {chains} chains of {draws} draws from the posterior; {divergent} diverged."
         )
+    if results.sparse_fit is not None:
+        sentences.append(html.escape(sparse_sentence(results.sparse_fit)))
     if results.field_fit is not None:
         sentences.append(html.escape(field_sentence(results.field_fit)))
     if results.averages is not None:
@@ -219,7 +225,7 @@ def checked_of(results: Results, study: Study | None) -> tuple[Check | None, str
     if study is None or result is None or results.observed is None:
         return None, ""
     try:
-        return check(study.problem(), result), ""
+        return check(problem_of(study, results), result), ""
     except SimkitError as error:
         return None, str(error)
 

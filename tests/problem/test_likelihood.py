@@ -157,8 +157,9 @@ def test_what_a_density_alone_cannot_do_is_refused():
         match="`GaussNewton` needs residuals or a Fisher information, but the likelihood `Transitions` has no method",
     ):
         simkit.fit(problem, method=simkit.GaussNewton())
+    with pytest.raises(ArgumentError, match="which the likelihood `Transitions` does not state"):
+        simkit.check(problem, fit)
     for call in (
-        lambda: simkit.check(problem, fit),
         lambda: simkit.plan(problem, fit, [1.0, 2.0]),
         lambda: simkit.profile_prediction(problem, fit, "x", [1.0]),
         lambda: simkit.gradient_matching(problem),
@@ -173,7 +174,9 @@ def test_what_a_density_alone_cannot_do_is_refused():
     with pytest.raises(ArgumentError, match="has no trajectories of its own, since they are random"):
         problem.trajectories(fit.estimate)
     free = {"mean": simkit.Individual(Free())}
-    with pytest.raises(ArgumentError, match="An `Individual` needs data that are independent"):
+    with pytest.raises(
+        ArgumentError, match="An `Individual` needs the distribution of each datum given those before it"
+    ):
         Problem(
             OrnsteinUhlenbeck(),
             [Experiment("a", [1.0], {"x": [1.0]}, y0={"x": 1.0})],

@@ -1,6 +1,7 @@
 """Many-body pair styles of LAMMPS, whose numbers stand in files of their own."""
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from ..._errors import ArgumentError
+from ..potentials._axilrod_teller import AxilrodTeller
 from ..potentials._eam_mixing import mixed_tables
 from ..potentials._embedded_atom import EAM
 from ..potentials._many_body import AtomicPotential
@@ -41,10 +43,10 @@ FROM_FILES: Mapping[str, tuple[Callable[..., ThreeBodyTable], Callable[..., Atom
 }
 """Three-body styles: how files are read, the potential of their tables, and which of their numbers are energies."""
 
-BY_PAIRS = ("smatb", "smatb/single")
-"""Many-body styles whose numbers stand in lines of pairs of types."""
+BY_TYPES = ("atm", "smatb", "smatb/single")
+"""Many-body styles whose numbers stand in lines of types."""
 
-MANY_BODY = ("eam", "eam/alloy", "eam/fs", "snap", "mliap", *BY_PAIRS, *FROM_FILES)
+MANY_BODY = ("eam", "eam/alloy", "eam/fs", "snap", "mliap", *BY_TYPES, *FROM_FILES)
 CHARGED = ("tersoff/zbl", "vashishta")
 """Styles that take Coulomb's constant."""
 
@@ -62,6 +64,8 @@ def _settings(words: Sequence[str]) -> dict[str, float]:
     if name == "mliap":
         _files_of_mliap(settings)
         return {}
+    if name == "atm":
+        return dict(zip(("cutoff", "triple_cutoff"), _cutoffs(settings), strict=True))
     if settings:
         raise ArgumentError(
             f"The pair style {name} must stand without settings, but is followed by `{' '.join(settings)}`."
@@ -83,7 +87,7 @@ def species_of_types(words: Sequence[str], lines: Sequence[Sequence[str]], types
     name = words[0]
     _settings(words)  # refuses what it does not know
     head = 2 + FILES.get(name, 1)
-    if name in BY_PAIRS:
+    if name in BY_TYPES:
         given = [str(i) for i in range(types)]
     elif name == "eam":
         given = _files(lines, types)
@@ -107,7 +111,7 @@ def on_types(words: Sequence[str], lines: Sequence[Sequence[str]], some: np.ndar
         places = np.array([once.index(one) if one else -1 for one in given])
         potential = _scaled_eam(mixed_tables([read_funcfl(path) for path in once]), units)
     else:
-        lines = lines if name in BY_PAIRS else [["*", "*", *line[2:]] for line in lines]
+        lines = lines if name in BY_TYPES else [["*", "*", *line[2:]] for line in lines]
         once, places = species_of_types(words, lines, types)
         potential = many_body_potential(words, lines, types, units)
     here = places >= 0
@@ -123,7 +127,9 @@ def many_body_potential(
     """The potential of a many-body style; its species are those of `species_of_types`."""
     name = words[0]
     once, _ = species_of_types(words, lines, types)
-    if name in BY_PAIRS:
+    if name == "atm":
+        return _axilrod_teller(words, lines, types)
+    if name in BY_TYPES:
         return _second_moment(name, lines, types)
     if name == "eam":
         return _scaled_eam(mixed_tables([read_funcfl(path) for path in once]), units)
@@ -166,6 +172,48 @@ def _files_of_mliap(settings: Sequence[str]) -> tuple[str, str, str]:
             f"`linear`, but is followed by `{' '.join(settings)}`."
         )
     return settings[1], settings[2], settings[5]
+
+
+def _cutoffs(settings: Sequence[str]) -> list[float]:
+    if len(settings) != 2:
+        raise ArgumentError(
+            f"The pair style atm must stand with a cutoff and a cutoff of triples, but stands with `{' '.join(settings)}`."
+        )
+    return numbers_in("pair_style", settings)
+
+
+def _axilrod_teller(words: Sequence[str], lines: Sequence[Sequence[str]], types: int) -> AxilrodTeller:
+    """Numbers of triples of types in ascending order, those of others in lines with ranges left out, as in LAMMPS."""
+    table, given = np.zeros((types, types, types)), np.zeros((types, types), bool)
+    for line in lines:
+        if len(line) != 4:
+            raise ArgumentError(
+                "A line of `pair_coeff` of the style atm must hold three types and a strength, but one holds "
+                f"`{' '.join(line)}`."
+            )
+        first, second, third = named = [types_in(word, types) for word in line[:3]]
+        if any(not 0 <= one < types for some in named for one in some):
+            raise ArgumentError(
+                f"Types must be between 1 and {types}, but a line of `pair_coeff` holds `{' '.join(line)}`."
+            )
+        (strength,) = numbers_in("pair_coeff", line[3:])
+        ordered = [(i, j) for i in first for j in second if i <= j]
+        for i, j in ordered:
+            given[i, j] = given[j, i] = True
+            for k in third:
+                if k >= j:
+                    for triple in itertools.permutations((i, j, k)):
+                        table[triple] = strength
+        if not any(k >= j for _, j in ordered for k in third):
+            raise ArgumentError(
+                f"A line of `pair_coeff` of the style atm must name types in ascending order, but one holds `{' '.join(line)}`."
+            )
+    if not given.all():
+        i, j = np.argwhere(~given)[0] + 1
+        raise ArgumentError(
+            f"`pair_coeff` of the style atm must give a strength to types {i} and {j} and a third, but gives none. Write one of 0."
+        )
+    return AxilrodTeller(table.reshape(()) if types == 1 else table, **_settings(words))
 
 
 def _second_moment(name: str, lines: Sequence[Sequence[str]], types: int) -> SecondMoment:

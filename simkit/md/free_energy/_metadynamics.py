@@ -7,11 +7,12 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from ..._doors import check_count, check_function, check_key, check_kind
+from ..._doors import check_count, check_function, check_key, check_kind, shown
 from ..._errors import ArgumentError
 from ...core import full_products, traced
 from ...engine import Fixed, resolve, simulate
@@ -22,6 +23,9 @@ from ._bias import biased, in_cell
 from ._estimate import as_floats
 from ._grid import GridBias
 from ._lanes import check_atoms, check_status, in_lanes
+from ._mbar import FreeEnergies, mbar
+from ._profile import Profile, free_energy_profile
+from ._segments import inefficiencies
 
 
 class Metadynamics(eqx.Module):
@@ -31,7 +35,9 @@ class Metadynamics(eqx.Module):
     - `values`: the variables at each deposit, shape (deposits, walkers, d).
     - `heights`: of the Gaussians, shape (deposits, walkers): they fall as the bias converges.
     - `earlier`: the free energy after three quarters of the deposits.
-    - `free_energy`: on the grid, over $k_B T$, with minimum 0.
+    - `free_energy`: on the grid, over $k_B T$, with minimum 0, as the bias has it.
+    - `frames`: the variables under the final bias, which no longer grows, shape (frozen, walkers, d).
+    - `temperature`: $k_B T$.
     - `final`: the last states, with a leading axis of walkers.
     """
 
@@ -40,16 +46,53 @@ class Metadynamics(eqx.Module):
     earlier: Float[Array, "*grid"]
     values: Float[Array, "deposits walkers d"]
     heights: Float[Array, "deposits walkers"]
+    frames: Float[Array, "frozen walkers d"]
+    temperature: Float[Array, ""]
     final: Atoms
+
+    @property
+    def samples(self) -> Float[Array, "samples d"]:
+        """The variables of all frames, walker after walker."""
+        return jnp.swapaxes(self.frames, 0, 1).reshape(-1, self.frames.shape[2])
+
+    @full_products
+    def free_energies(self, *, inefficiency: ArrayLike | None = None) -> FreeEnergies:
+        """The frames under the final bias as samples of one state, walker after walker.
+
+        To its averages an energy of 0 is the system without the bias. `average(...)` of what is true or false of `samples` is its
+        probability, with an error.
+
+        **Raises:** an `ArgumentError` where `metadynamics` was called without `frozen`.
+        """
+        frozen, walkers, _ = self.frames.shape
+        if frozen < 2:
+            raise ArgumentError(
+                "There are no frames under a bias that stays. Call `metadynamics` with `frozen=500` or more."
+            )
+        energies, counts = jax.vmap(self.bias.value)(self.samples) / self.temperature, (walkers * frozen,)
+        if inefficiency is not None:
+            return mbar(energies[None], counts, inefficiency=inefficiency)
+        # Of one state all frames have the same probability, which does not tell how fast they change; weights without the bias do.
+        weights = mbar(energies[None], counts, inefficiency=1.0).weights()
+        measured, converged = inefficiencies(lax.stop_gradient(weights)[None] * len(energies), counts)
+        found = mbar(energies[None], counts, inefficiency=measured)
+        return dataclasses.replace(found, by_blocks=True, converged=converged)
+
+    def profile(self, edges: ArrayLike | Sequence[float], *, inefficiency: ArrayLike | None = None) -> Profile:
+        """The free-energy profile along one variable, from the frames under the final bias (`free_energy_profile`)."""
+        if self.frames.shape[2] != 1:
+            raise ArgumentError(
+                "A profile is along one variable, but there are two. Use `free_energies().average(...)` for bins of a surface."
+            )
+        return free_energy_profile(self.free_energies(inefficiency=inefficiency), self.samples[:, 0], edges)
 
     def __repr__(self) -> str:
         if traced(self):
             return "Metadynamics(traced)"
         deposits, walkers = self.heights.shape
         share = float(jnp.mean(self.heights[-1]) / jnp.mean(self.heights[0]))
-        return (
-            f"Metadynamics: {walkers} walkers, {deposits} deposits each; the last are {share:.2g} as high as the first"
-        )
+        after = f"; {len(self.frames)} frames under the final bias" if len(self.frames) else ""
+        return f"Metadynamics: {walkers} walkers, {deposits} deposits each; the last are {share:.2g} as high as the first{after}"
 
 
 @full_products
@@ -69,12 +112,16 @@ def metadynamics(
     step: float | Fixed,
     key: PRNGKeyArray,
     start: GridBias | None = None,
+    periodic: bool | Sequence[bool] = False,
+    frozen: int = 0,
 ) -> Metadynamics:
     r"""Well-tempered metadynamics: Gaussians fill the wells that a system has been in.
 
     After each stretch of `duration` every walker adds a Gaussian at the value s of its variables, of the height
     $w\, e^{-V(s) / (\gamma - 1) k_B T}$ with the bias V there so far, so that V tends to $-(1 - 1/\gamma) F(s)$ and the free
-    energy is $F = -\frac{\gamma}{\gamma - 1} V$.
+    energy is $F = -\frac{\gamma}{\gamma - 1} V$. It has no error bar, and lags behind what walkers see. After `frozen` further
+    stretches under the final bias their frames, weighted by $e^{V / k_B T}$, give free energies without either: exact for long
+    runs whatever the bias is, with standard errors.
 
     **Arguments:**
 
@@ -87,11 +134,14 @@ def metadynamics(
     - `bias_factor`: $\gamma$, larger than 1: barriers shrink by as much.
     - `deposits`, `duration`: how many stretches, and the time of each; `step`: as of `simulate`.
     - `start`: the bias of an earlier run, to go on from it.
+    - `periodic`: True, or one a variable, for those that are the same at `upper` as at `lower`: angles from $-\pi$ to $\pi$.
+    - `frozen`: how many stretches follow under the final bias, for `profile` and `free_energies` of the result.
 
     **Good values:** width a third of the width of a well, and at least twice the distance of grid points; height a fifth of
     $k_B T$ or less; bias factor the highest barrier over some $3 k_B T$; a stretch as long as the variable is correlated in a well.
+    `frozen` as many as `deposits`: enough that each walker goes to and fro between the wells ten times.
 
-    **Returns:** `Metadynamics`. Repeat it with other keys for errors: `jax.vmap` over the key.
+    **Returns:** `Metadynamics`, whose `profile(edges)` has errors. Those of the bias itself are seen by other keys: `jax.vmap`.
 
     **Raises:** an `ArgumentError` for dynamics of another ensemble, and Gaussians that the grid cannot hold.
 
@@ -108,8 +158,8 @@ def metadynamics(
     print(
         md.metadynamics(
             particle, start, cv=lambda atoms: atoms.position[0, 0], lower=-2.0, upper=2.0, points=41, width=0.2, height=0.3,
-            bias_factor=5.0, deposits=200, duration=0.5, step=0.05, key=jax.random.key(0),
-        )
+            bias_factor=5.0, deposits=200, duration=0.5, step=0.05, key=jax.random.key(0), frozen=500,
+        ).profile(jnp.linspace(-1.4, 1.4, 8))
     )
     ```
     """
@@ -118,14 +168,15 @@ def metadynamics(
     check_key(key, needed=True)
     check_count("deposits", deposits)
     check_count("points", points, 4)
+    check_count("frozen", frozen, 0)
     thermal = thermal_energy(system)
     check_atoms(y0)
     walkers = y0.position.shape[0] if y0.position.ndim == 3 else 1
     starts = in_lanes(y0, walkers, "walkers")
     first = jax.tree.map(lambda x: x[0], starts)
-    bias = _empty(system, first, cv, lower, upper, points) if start is None else start
+    bias = _empty(system, first, cv, lower, upper, points, periodic) if start is None else start
     wide = jnp.broadcast_to(as_floats("width", width), bias.lower.shape).astype(bias.lower.dtype)
-    spacing = (bias.upper - bias.lower) / (jnp.asarray(bias.coefficients.shape, bias.lower.dtype) - 1)
+    spacing = bias.spacing()
     if not bias_factor > 1:
         raise ArgumentError(f"Argument `bias_factor` must be larger than 1, but it is {bias_factor}.")
     if not traced(wide, spacing) and bool(jnp.any(wide < spacing)):
@@ -138,14 +189,20 @@ def metadynamics(
     fixed = resolve(ready, first, times, step=step).step
     scale = jnp.asarray(thermal).astype(bias.lower.dtype)
     numbers = wide, jnp.asarray(height, scale.dtype), jnp.asarray(bias_factor, scale.dtype), scale
-    found = _filled(ready, system.potential, bias, starts, key, times, fixed, deposits, numbers)
+    found = _filled(ready, system.potential, bias, starts, key, times, fixed, (deposits, frozen), numbers)
     if not traced(found[1]):
         check_status(found[1], "walker")
     return found[0]
 
 
 def _empty(
-    system: Particles, first: Atoms, cv: Callable[[Atoms], Any], lower: Any, upper: Any, points: int
+    system: Particles,
+    first: Atoms,
+    cv: Callable[[Atoms], Any],
+    lower: Any,
+    upper: Any,
+    points: int,
+    periodic: bool | Sequence[bool],
 ) -> GridBias:
     shape = jax.eval_shape(lambda: jnp.atleast_1d(jnp.asarray(cv(in_cell(first, system.space))))).shape
     if shape not in ((1,), (2,)):
@@ -162,12 +219,20 @@ def _empty(
     ]
     if not traced(ends) and not bool(jnp.all(ends[0] < ends[1])):
         raise ArgumentError(f"Argument `lower` must be less than `upper`, but they are {lower} and {upper}.")
-    if here is not None and not traced(ends, here) and not bool(jnp.all((here >= ends[0]) & (here <= ends[1]))):
+    around = np.asarray(periodic)
+    if around.dtype != bool or around.shape not in ((), shape):
+        raise ArgumentError(
+            f"Argument `periodic` must be True or False, or one of them for each of the {shape[0]} variables, but it is "
+            f"{shown(periodic)}."
+        )
+    wraps = tuple(bool(one) for one in np.broadcast_to(around, shape))
+    inside = lambda here: (here >= ends[0]) & (here <= ends[1]) | jnp.asarray(wraps)
+    if here is not None and not traced(ends, here) and not bool(jnp.all(inside(here))):
         raise ArgumentError(
             f"Argument `y0` must begin inside the grid, from {lower} to {upper}, but its `cv` is {here.tolist()}. Move the grid or "
             "the atoms."
         )
-    return GridBias(cv, jnp.zeros((points,) * shape[0], dtype), *ends)
+    return GridBias(cv, jnp.zeros((points,) * shape[0], dtype), *ends, periodic=wraps)
 
 
 @eqx.filter_jit
@@ -179,11 +244,13 @@ def _filled(
     key: Array,
     times: tuple[float, float],
     step: Any,
-    deposits: int,
+    stretches: tuple[int, int],
     numbers: tuple[Array, Array, Array, Array],
 ) -> tuple[Metadynamics, Array]:
     width, height, factor, thermal = numbers
     walkers, axes = starts.position.shape[0], bias.coefficients.ndim
+    deposits, frozen = stretches
+    grown = lambda coefficients: eqx.tree_at(lambda b: b.coefficients, bias, coefficients)
 
     def moved(bias: GridBias, atoms: Atoms, key: Array) -> tuple[Atoms, Array, Array]:
         system = dataclasses.replace(ready, potential=potential + bias)
@@ -191,38 +258,45 @@ def _filled(
         last = run.final()
         return last, jnp.atleast_1d(jnp.asarray(bias.cv(in_cell(last, ready.space)))), jnp.asarray(run.status)
 
-    def gaussian(place: Array) -> Array:
-        along = [jnp.exp(-0.5 * ((bias.grid(k) - place[k]) / width[k]) ** 2) for k in range(axes)]
-        return along[0] if axes == 1 else along[0][:, None] * along[1][None]
+    def along(k: int, place: Array) -> Array:
+        away = bias.grid(k) - place
+        if bias.periodic[k]:  # the nearest image and those on both sides of it
+            period = bias.upper[k] - bias.lower[k]
+            images = period * (jnp.arange(-1.0, 2.0, dtype=away.dtype)[:, None] - jnp.round(away / period)[None])
+            return jnp.sum(jnp.exp(-0.5 * ((away[None] + images) / width[k]) ** 2), axis=0)
+        return jnp.exp(-0.5 * (away / width[k]) ** 2)
 
-    def deposit(carry: tuple[Atoms, Array], key: Array) -> tuple[Any, Any]:
-        atoms, coefficients = carry
-        now = eqx.tree_at(lambda b: b.coefficients, bias, coefficients)
+    def gaussian(place: Array) -> Array:
+        rows = [along(k, place[k]) for k in range(axes)]
+        return rows[0] if axes == 1 else rows[0][:, None] * rows[1][None]
+
+    def stretch(carry: tuple[Atoms, Array, Array], given: tuple[Array, Array]) -> tuple[Any, Any]:
+        atoms, coefficients, before = carry
+        key, count = given
+        now = grown(coefficients)
         atoms, place, status = jax.vmap(lambda a, k: moved(now, a, k))(atoms, jax.random.split(key, walkers))
         size = height * jnp.exp(-jax.vmap(now.value)(place) / ((factor - 1) * thermal))
+        size = jnp.where(count < deposits, size, 0)
         added = jnp.tensordot(size, jax.vmap(gaussian)(place), axes=1)
-        return (atoms, coefficients + added), (place, size, status)
-
-    def filled(carry: Any, keys: Array) -> Any:
-        return lax.scan(deposit, carry, keys)
+        before = jnp.where(count == (3 * deposits) // 4, coefficients, before)
+        return (atoms, coefficients + added, before), (place, size, status)
 
     def free_energy(coefficients: Array) -> Array:
-        values = eqx.tree_at(lambda b: b.coefficients, bias, coefficients).values()
-        found = -(factor / (factor - 1)) * values / thermal
+        found = -(factor / (factor - 1)) * grown(coefficients).values() / thermal
         return found - jnp.min(found)
 
-    keys = jax.random.split(key, deposits)
-    early = (3 * deposits) // 4
-    carry, first = filled((jax.vmap(ready.encode)(starts), bias.coefficients), keys[:early])
-    before = carry[1]
-    (final, coefficients), rest = filled(carry, keys[early:])
-    places, sizes, status = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), first, rest)
+    keys = jnp.concatenate([jax.random.split(key, deposits), jax.random.split(jax.random.fold_in(key, 1), frozen)])
+    begun = jax.vmap(ready.encode)(starts), bias.coefficients, bias.coefficients
+    given = keys, jnp.arange(deposits + frozen, dtype=jnp.int32)
+    (final, coefficients, before), (places, sizes, status) = lax.scan(stretch, begun, given)
     result = Metadynamics(
-        bias=eqx.tree_at(lambda b: b.coefficients, bias, coefficients),
+        bias=grown(coefficients),
         free_energy=free_energy(coefficients),
         earlier=free_energy(before),
-        values=places,
-        heights=sizes,
+        values=places[:deposits],
+        heights=sizes[:deposits],
+        frames=places[deposits:],
+        temperature=thermal,
         final=final,
     )
     still = lambda x: lax.stop_gradient(x) if eqx.is_array(x) else x

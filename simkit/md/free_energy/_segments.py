@@ -1,5 +1,7 @@
 """Samples of several states in one row, and errors by blocks within each state."""
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,6 +11,11 @@ from ..observables import block_average
 
 FEWEST = 8
 """Fewest samples of a state for an error by blocks; fewer are taken as independent."""
+
+
+MOST = 32
+"""Most blocks of a state for a covariance. A slow part of small size passes the test of independence, but counts in sums; longer
+blocks hold it, and the scatter of 32 has an error of an eighth itself."""
 
 
 def of_state(counts: tuple[int, ...]) -> np.ndarray:
@@ -48,6 +55,7 @@ def _covariance_of_mean(rows: Float[Array, "n columns"]) -> Float[Array, "column
     if count < FEWEST:
         return _of_blocks(rows) if count > 1 else jnp.full((rows.shape[1], rows.shape[1]), jnp.nan, rows.dtype)
     level = jnp.max(jax.vmap(lambda x: block_average(x).level, in_axes=1)(rows))
+    level = jnp.maximum(level, max(0, math.ceil(math.log2(count / MOST))))
     by_level = []
     for _ in range(int(np.log2(count))):
         by_level.append(_of_blocks(rows))

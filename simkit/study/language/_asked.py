@@ -13,6 +13,7 @@ from ...fitting import (
     GaussNewtonCG,
     IteratedFiltering,
     Marginal,
+    Sparse,
 )
 from ...infer import (
     ABCSMC,
@@ -44,6 +45,7 @@ FIT_METHODS: Mapping[str, Any] = {
     "ensemble_inversion": EnsembleKalmanInversion,
     "gauss_newton_cg": GaussNewtonCG,
     "field_lbfgs": FieldLBFGS,
+    "sparse": Sparse,
 }
 FIELD_METHODS = ("gauss_newton_cg", "field_lbfgs")
 """Methods that fit unknown fields."""
@@ -52,10 +54,11 @@ METHOD_KEYS: Mapping[str, tuple[str, ...]] = {
     "ensemble_inversion": ("members", "max_steps"),
     "gauss_newton_cg": ("max_steps", "modes", "max_products"),
     "field_lbfgs": ("max_steps", "modes"),
+    "sparse": ("names", "targets", "weights", "by", "l1_ratio", "count", "search", "max_steps"),
 }
 """Keys of [fit] that are arguments of one method."""
 ALL_AT_ONCE = ("screen", "evolve", "horizons", "windows")
-"""Keys of [fit] for methods that descend, which those of `METHOD_KEYS` do not take."""
+"""Keys of [fit] for methods that descend, which those of `METHOD_KEYS` do not take, but for `sparse`, whose first fit descends."""
 SAMPLE_METHODS: Mapping[str, Any] = {
     "nuts": NUTS,
     "ensemble": EnsembleSampler,
@@ -99,11 +102,25 @@ FIT = Table(
         "cooling": Key("number", "of iterated_filtering: what is left of it after 50 passes"),
         "repeats": Key("count", "of iterated_filtering: fresh filters at the end", least=2),
         "members": Key("count", "of ensemble_inversion: members of the ensemble; 100 without it", least=3),
-        "max_steps": Key("count", "of ensemble_inversion, gauss_newton_cg and field_lbfgs: the most steps"),
+        "max_steps": Key("count", "of ensemble_inversion, gauss_newton_cg, field_lbfgs and sparse: the most steps"),
         "modes": Key(
             "count", "of gauss_newton_cg and field_lbfgs: directions of the uncertainty; 0 without it", least=0
         ),
         "max_products": Key("count", "of gauss_newton_cg: the most products of one step"),
+        "names": Key("an array", "of sparse: the unknowns that may vanish"),
+        "targets": Key("a table", "of sparse: the value of each that counts as nothing; 0 without it"),
+        "weights": Key("anything", 'of sparse: "adaptive" (without it), "equal", or a table of numbers by name'),
+        "by": Key("anything", 'of sparse: "bic" (without it), "aic", "aicc" or a number of folds'),
+        "l1_ratio": Key("number", "of sparse: the part of the penalty that is L1; 1.0 without it"),
+        "count": Key("count", "of sparse: strengths of the path; 20 without it", least=2),
+        "search": Key(
+            "a name",
+            'of sparse: "path" (without it), or "all" for all models of up to twelve names',
+            None,
+            lambda: ("path", "all"),
+            1,
+            "search",
+        ),
     },
 )
 SAMPLE = Table(
@@ -138,7 +155,10 @@ PREDICT = Table(
 
 
 def read_fit(section: Section) -> dict[str, Any]:
-    asked = FIT.read(section, "horizons")
+    asked = FIT.read(section, "horizons", "weights", "by")
+    asked |= {
+        key: section.table[key] for key in ("weights", "by") if key in section
+    }  # of several kinds, which `Sparse` checks
     if "horizons" in section:
         horizons = section.numbers("horizons")
         if not horizons or not all(isinstance(h, int | float) and 0 < h <= 1 for h in horizons) or horizons[-1] != 1:
@@ -146,15 +166,17 @@ def read_fit(section: Section) -> dict[str, Any]:
                 "horizons", f"must be fractions of the data that end with 1.0, but they are `{horizons}`."
             )
         asked["horizons"] = tuple(horizons)
-    section.finish("horizons")
+    section.finish("horizons", "weights", "by")
     method = asked.get("method")
     for key in dict.fromkeys(key for keys in METHOD_KEYS.values() for key in keys):
         takers = [name for name, keys in METHOD_KEYS.items() if key in keys]
         if key in asked and method not in takers:
             named = " or ".join(f'`method = "{name}"`' for name in takers)
             raise section.error(key, f"goes with {named}, but the method is another.")
+    if method == "sparse" and "names" not in asked:
+        raise section.error("names", 'must be given with `method = "sparse"`: the unknowns that may vanish.')
     for key in (*ALL_AT_ONCE, *(() if method == "iterated_filtering" else ("starts",))):
-        if key in asked and method in METHOD_KEYS:
+        if key in asked and method in METHOD_KEYS and method != "sparse":
             raise section.error(key, f'does not go with `method = "{method}"`, which takes all data at once.')
     with at_place(section.where()):
         fit_method(asked)

@@ -33,12 +33,13 @@ def check_study(study: Study) -> list[str]:
     elif study.experiments or study.given is not None:
         problem = study.problem()
         check_times(study, problem)
-        for name in study.profile.get("names", ()):
-            if name not in problem.names:
-                raise UnknownNameError(
-                    f"`names` in [profile] of `{study.name}`: there is no free parameter `{name}`. "
-                    f"{close_matches(name, problem.names)}"
-                )
+        for table, asked in (("fit", study.fit), ("profile", study.profile)):
+            for name in asked.get("names", ()):
+                if name not in problem.names:
+                    raise UnknownNameError(
+                        f"`names` in [{table}] of `{study.name}`: there is no free parameter `{name}`. "
+                        f"{close_matches(name, problem.names)}"
+                    )
         many = "" if len(problem.labels) == 1 else "s"
         lines.append(f"data      {problem.data_count} numbers in {len(problem.labels)} experiment{many}")
         names = list(study.free) or list(problem.names)

@@ -58,7 +58,8 @@ def compare_draws(old: Posterior, new: Posterior) -> str:
 def comparisons(results: Results, found: Found) -> list[Comparison]:
     """All parts that a result file holds against what a new run found."""
     rows = []
-    for part in ("fit", "field_fit", "posterior", "prediction", "profiles", "averages", "assimilation"):
+    parts = ("fit", "sparse_fit", "field_fit", "posterior", "prediction", "profiles", "averages", "assimilation")
+    for part in parts:
         old, new = getattr(results, part), getattr(found, part)
         if old is None or new is None:
             continue

@@ -16,7 +16,18 @@ from ..._progress import Say as Show
 from ...assimilation import Assimilation
 from ...core import DelayedSystem, Trajectory
 from ...engine import simulate
-from ...fitting import SAEM, AbstractFieldMethod, EnsembleKalmanInversion, FieldFit, FitResult, Profiles, fit, profile
+from ...fitting import (
+    SAEM,
+    AbstractFieldMethod,
+    EnsembleKalmanInversion,
+    FieldFit,
+    FitResult,
+    Profiles,
+    Sparse,
+    SparseFit,
+    fit,
+    profile,
+)
 from ...infer import (
     CUTTABLE,
     FROM_PRIORS,
@@ -46,10 +57,14 @@ UNFINISHED = "unfinished"
 
 @dataclasses.dataclass
 class Found:
-    """Results of the phases so far; `cut` says where the time of `within` ended them."""
+    """Results of the phases so far; `cut` says where the time of `within` ended them.
+
+    After a sparse fit `problem` and `fit` are those of the chosen model, which the phases behind it take.
+    """
 
     problem: Problem | None = None
     fit: FitResult | None = None
+    sparse_fit: SparseFit | None = None
     field_fit: FieldFit | None = None
     profiles: Profiles | None = None
     posterior: Posterior | None = None
@@ -113,6 +128,8 @@ def compute(
     say(f"problem  {study.model}: {data}  ({found.seconds['compile the problem']:.1f} s)")
     if "predict" in phases:
         check_times(study, problem)
+    if isinstance(fit_method(study.fit), Sparse):  # which chooses the model of all other phases
+        phases = ("fit", *phases)
     steps: dict[str, Callable[[Work], str]] = {"fit": _fit, "sample": _sample, "predict": _predict, "profile": _profile}
     for index, (phase, step) in enumerate(steps.items()):
         if phase in phases and (phase != "profile" or study.profile):
@@ -127,13 +144,13 @@ def compute(
                 own = jax.random.fold_in(key, 0 if whole else index)
                 progress = None if say is not silent else False
                 try:
-                    text = step(Work(study, problem, found, own, progress, parts, budget.left))
+                    text = step(Work(study, found.problem, found, own, progress, parts, budget.left))
                 except TimeUpError as error:
                     found.cut = str(error)
                     break
             say(f"         {text}  ({found.seconds[phase]:.1f} s)")
             keep(found)
-            if found.cut:
+            if found.cut or not found.problem.size:  # the chosen model has no unknown
                 break
     return found
 
@@ -179,6 +196,7 @@ def run(
         made = provenance(study, seed=seed, command=command, seconds=found.seconds)
         parts = {
             "fit": found.fit,
+            "sparse_fit": found.sparse_fit,
             "field_fit": found.field_fit,
             "posterior": found.posterior,
             "prediction": found.prediction,
@@ -326,12 +344,26 @@ def _fit(work: Work) -> str:
         work.found.field_fit = found
         told = f"log likelihood {found.log_likelihood:.4g}"
         return f"{len(found.gradients) - 1} steps, gradient {found.gradients[-1]:.1e} of the first, {told}"
+    if isinstance(method, Sparse):
+        return _chosen(work, method, asked)
     # It has one start, whose parts are not kept.
     kept: dict[str, Any] = {} if isinstance(method, SAEM) else {"store": work.store, "within": work.left}
     work.found.fit = fit(work.problem, key=work.key, method=method, progress=work.progress, **kept, **asked)
     work.found.cut = "The time of `within` was up in the fit." if work.found.fit.cut else ""
     agree = f"{int(work.found.fit.agreeing())} of {len(work.found.fit.objective)} starts agree"
     return f"{agree}, log likelihood {float(work.found.fit.log_likelihood):.4g}"
+
+
+def _chosen(work: Work, method: Sparse, asked: dict[str, Any]) -> str:
+    """The model that a sparse fit chooses, and its fit."""
+    kept: dict[str, Any] = {"store": work.store, "within": work.left}
+    found = fit(work.problem, key=work.key, method=method, progress=work.progress, **kept, **asked)
+    assert isinstance(found, SparseFit)
+    work.found.sparse_fit, work.found.fit = found, found.fit
+    work.found.problem = found.reduced(work.problem)
+    work.found.cut = "The time of `within` was up in the fit." if found.full.cut else ""
+    left = ", ".join(found.kept) or "none"
+    return f"{len(found.kept)} of {len(found.names)} unknowns kept by {found.by}: {left}"
 
 
 def _inverted(work: Work, method: EnsembleKalmanInversion) -> str:
@@ -393,7 +425,12 @@ def _profile(work: Work) -> str:
     if work.found.fit is None:
         raise ArgumentError("Profiles need a fit, but there is none.")
     kept: dict[str, Any] = {"store": work.store, "within": work.left, "progress": work.progress}
-    work.found.profiles = profile(work.problem, work.found.fit, **kept, **work.study.profile)
+    asked = dict(work.study.profile)
+    if work.found.sparse_fit is not None and "names" in asked:
+        asked["names"] = [name for name in asked["names"] if name not in work.found.sparse_fit.vanished]
+        if not asked["names"]:
+            return "left out: none of the parameters of [profile] is left in the chosen model"
+    work.found.profiles = profile(work.problem, work.found.fit, **kept, **asked)
     work.found.cut = "The time of `within` was up in the profiles." if work.found.profiles.cut else ""
     ajar = int(work.found.profiles.is_open.any(axis=1).sum())
     return f"intervals at {work.found.profiles.level:.0%}; {ajar} of {len(work.found.profiles.names)} open"
