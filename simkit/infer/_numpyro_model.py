@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpyro
 import numpyro.distributions as dist
 
-from ..problem import AbstractField, Problem
+from ..problem import AbstractField, Problem, check_gaussian
 from ._target import check_proper
 
 

@@ -19,7 +19,7 @@ from .._progress import Progress, Say
 from ..core import SampledSystem, full_products
 from ..engine import awaited
 from ..fitting import FieldFit, FitResult, GaussNewtonCG, check_fit, fit
-from ..problem import Problem, check_dense, check_problem, defining_parts
+from ..problem import Problem, check_dense, check_gaussian, check_problem, defining_parts
 from ..stores import Journal, describe, journal
 from ._averages import sample_averages
 from ._counts import Counts

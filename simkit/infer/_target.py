@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from numpyro import distributions as dist
 
 from .._errors import ArgumentError
-from ..problem import Joint, Problem, StoredPrior, Unknowns, drawn, named_parts, normal_score, quantile
+from ..problem import Joint, Problem, StoredPrior, Unknowns, check_gaussian, drawn, named_parts, normal_score, quantile
 from ._coordinates import Unconstrained, unconstrained_coordinates
 
 TRIES = 64
@@ -67,6 +67,7 @@ def prior_draws(problem: Problem, key: PRNGKeyArray, count: int) -> Float[Array,
     **Arguments:** `problem`, `key`, and how many draws. **Returns:** shape `(count, parameters)`, natural units, for `predict`.
     """
     check_proper(problem)
+    check_gaussian(problem, "A draw from the priors")
     unknowns, dtype, columns = problem.unknowns, problem.bounds.dtype, []
     keys = jax.random.split(key, len(unknowns.blocks))
     for (block, prior), k in zip(unknowns.pairs, keys, strict=True):

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._errors import ArgumentError
 from ..fitting import FieldFit
-from ..problem import AbstractField, Block, Matern, Unknowns, size_of
+from ..problem import AbstractField, Block, Matern, TotalVariation, Unknowns, size_of
 from ._netcdf import read_json, read_variables, write_dimension, write_inner, write_variable
 from ._schema import check_array
 
@@ -24,8 +24,8 @@ DIMENSIONS: dict[str, tuple[str, ...]] = {
     "directions": ("direction", "number"),
 }
 BOUNDS = ("number", "side")
-NUMBERS = tuple(f.name for f in dataclasses.fields(Matern) if f.name != "ends")
-"""The quantities of a prior of fields."""
+KINDS: dict[str, type[AbstractField]] = {"Matern": Matern, "TotalVariation": TotalVariation}
+"""Priors of fields whose numbers a file holds, by the name of the class."""
 
 
 def write_field_fit(group: h5py.Group, fit: FieldFit) -> None:
@@ -45,10 +45,10 @@ def write_field_fit(group: h5py.Group, fit: FieldFit) -> None:
             group.attrs[field.name] = json.dumps(getattr(fit, field.name))
     told = []
     for block, prior in fit.unknowns.pairs:
-        ends = None
+        one: dict[str, Any] = {"name": block.name, "shape": block.shape, "log": block.log, "ends": None}
         if isinstance(prior, AbstractField):
-            ends = _write_prior(group, block, prior)
-        told.append({"name": block.name, "shape": block.shape, "log": block.log, "ends": ends})
+            one |= {"ends": _write_prior(group, block, prior), "prior": type(prior).__name__}
+        told.append(one)
     group.attrs["unknowns"] = json.dumps(told)
     group.attrs["shared"] = json.dumps(fit.unknowns.shared)
 
@@ -69,7 +69,8 @@ def read_field_fit(group: h5py.Group) -> FieldFit:
     for name, dims in (DIMENSIONS | {"bounds": BOUNDS}).items():
         check_array(name, arrays[name], tuple(sizes[dim] for dim in dims))
     priors = tuple(
-        None if x["ends"] is None else _read_prior(arrays, block, x["ends"])
+        # Files of before there were others have `Matern` alone.
+        None if x["ends"] is None else _read_prior(arrays, block, x["ends"], str(x.get("prior", "Matern")))
         for block, x in zip(blocks, told, strict=True)
     )
     bounds, shared = jnp.asarray(arrays["bounds"]), read_json(group, "shared")
@@ -89,22 +90,29 @@ def read_field_fit(group: h5py.Group) -> FieldFit:
 
 def _write_prior(group: h5py.Group, block: Block, prior: AbstractField) -> tuple[str, ...]:
     """Write the numbers of a prior of fields, and return its ends."""
-    if not isinstance(prior, Matern):
+    if type(prior).__name__ not in KINDS or not isinstance(prior, KINDS[type(prior).__name__]):
         raise ArgumentError(
-            f"The prior of `{block.name}` must be a `simkit.fields.Matern` for the fit to be saved, but it is a "
-            f"`{type(prior).__name__}`, of which a file cannot hold the code. Keep the arrays of the fit, such as "
+            f"The prior of `{block.name}` must be a `simkit.fields.Matern` or `TotalVariation` for the fit to be saved, but it is "
+            f"a `{type(prior).__name__}`, of which a file cannot hold the code. Keep the arrays of the fit, such as "
             f'`fit["{block.name}"]`, by `numpy.savez`.'
         )
-    for name in NUMBERS:
+    for name in _numbers(type(prior)):
         values, path = getattr(prior, name), f"{block.name}.prior.{name}"
         write_variable(group, path, values, write_inner(group, path, values.shape))
     return prior.ends
 
 
-def _read_prior(arrays: dict[str, np.ndarray], block: Block, ends: Any) -> Matern:
+def _numbers(kind: type[AbstractField]) -> tuple[str, ...]:
+    """The quantities of a prior of fields, in the order of its class."""
+    return tuple(f.name for f in dataclasses.fields(kind) if f.name != "ends")
+
+
+def _read_prior(arrays: dict[str, np.ndarray], block: Block, ends: Any, kind: str) -> AbstractField:
     """The prior of a field; its own checks refuse numbers that are none of one."""
-    given: dict[str, Any] = {name: jnp.asarray(arrays[f"{block.name}.prior.{name}"]) for name in NUMBERS}
-    prior = Matern(given.pop("scale"), ends=ends, **given)
+    names = _numbers(KINDS[kind])
+    given: dict[str, Any] = {name: jnp.asarray(arrays[f"{block.name}.prior.{name}"]) for name in names}
+    make: Any = KINDS[kind]
+    prior = make(given.pop(names[0]), ends=ends, **given)
     prior.check(block.name, block.shape)
     return prior
 

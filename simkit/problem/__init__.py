@@ -44,6 +44,7 @@ from ._forward import Heads as Heads  # internal
 from ._free import PRIORS as PRIORS  # internal
 from ._free import Free as Free
 from ._free import prior_from_text as prior_from_text  # internal
+from ._given_problem import check_gaussian as check_gaussian  # internal
 from ._given_problem import check_independent as check_independent  # internal
 from ._given_problem import check_problem as check_problem  # internal
 from ._given_problem import check_sequential as check_sequential  # internal
@@ -84,6 +85,7 @@ from ._refresh import without_limit as without_limit  # internal
 from ._schedule import dose_event as dose_event
 from ._simulator import from_simulator as from_simulator
 from ._successes import Successes as Successes
+from ._total_variation import TotalVariation as TotalVariation  # internal
 from ._unknowns import Block as Block  # internal
 from ._unknowns import Unknowns as Unknowns  # internal
 from ._unknowns import size_of as size_of  # internal

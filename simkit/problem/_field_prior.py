@@ -220,7 +220,8 @@ class Matern(AbstractField):
         ends: Ends | Sequence[Ends] = "periodic",
     ):
         self.scale, self.length, self.smoothness = (
-            as_positive(name, value) for name, value in (("scale", scale), ("length", length), ("smoothness", smoothness))
+            as_positive(name, value)
+            for name, value in (("scale", scale), ("length", length), ("smoothness", smoothness))
         )
         self.average = as_positive("average", average)
         self.box, self.mean, self.ends = as_grid(box, mean, ends)

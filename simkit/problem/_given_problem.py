@@ -48,6 +48,19 @@ def check_independent(problem: Problem, verb: str) -> None:
         )
 
 
+def check_gaussian(problem: Problem, verb: str) -> None:
+    """Refuse priors of fields that have no density to draw from.
+
+    **Raises:** an `ArgumentError`.
+    """
+    for block, prior in problem.unknowns.fields:
+        if not prior.gaussian:
+            raise ArgumentError(
+                f"{verb} needs Gaussian priors of fields, but that of `{block.name}` is a `{type(prior).__name__}`, which is for "
+                "estimates by `FieldLBFGS` alone. Take `Matern` where uncertainty is asked for."
+            )
+
+
 def check_sequential(problem: Problem, verb: str) -> None:
     """Refuse a problem that does not state the distribution of each datum given those before it.
 

@@ -21,8 +21,8 @@ class TotalVariation(AbstractField):
     On the grid it is the sum over cells of their volume times the root, with differences to the next cell along each axis.
 
     The density is one of the logarithm's maximum alone: on finer grids its draws have fewer and fewer edges and tend to those of a
-    Gaussian field (Lassas and Siltanen 2004), so that `sample`, draws of the prior and the uncertainty of a fit (`modes`) are refused.
-    `FieldLBFGS` fits it, in coordinates that are white for flat fields.
+    Gaussian field (Lassas and Siltanen 2004), so that `sample`, draws of the prior and the uncertainty of a fit (`modes`) are
+    refused. `FieldLBFGS` fits it, in coordinates that are white for flat fields.
 
     **Arguments:**
 
@@ -79,7 +79,9 @@ class TotalVariation(AbstractField):
     def spectrum(self, squared: Float[Array, "..."], cells: int) -> Float[Array, "..."]:
         """The variances of coordinates that are white where the field is flat; the average moves as the longest wave does."""
         box = self.box.astype(squared.dtype)
-        longest = jnp.min((jnp.asarray([2.0 if end == "periodic" else 1.0 for end in self.ends], box.dtype) * jnp.pi / box) ** 2)
+        longest = jnp.min(
+            (jnp.asarray([2.0 if end == "periodic" else 1.0 for end in self.ends], box.dtype) * jnp.pi / box) ** 2
+        )
         ratio = (self.slope / self.weight).astype(squared.dtype)
         return ratio * cells / jnp.prod(box) / jnp.where(squared == 0, longest, squared)
 

@@ -22,16 +22,28 @@ MATERN = Table(
         "ends": Key("anything", '"periodic", "neumann" or "dirichlet", one or one for each axis'),
     },
 )
-FIELD_PRIORS: Mapping[str, tuple[Any, Table]] = {"matern": (fields.Matern, MATERN)}
-"""Priors of fields by name, and their keys."""
+TOTAL_VARIATION = Table(
+    "total variation: flat with edges, for field_lbfgs",
+    {
+        "weight": Key("number", "the cost of a jump"),
+        "slope": Key("number", "the slope from which on a gradient is an edge"),
+        **{key: MATERN.keys[key] for key in ("mean", "box", "ends")},
+    },
+)
+FIELD_PRIORS: Mapping[str, tuple[Any, Table, tuple[str, str]]] = {
+    "matern": (fields.Matern, MATERN, ("scale", "length")),
+    "total_variation": (fields.TotalVariation, TOTAL_VARIATION, ("weight", "slope")),
+}
+"""Priors of fields by name, their keys, and those that must be given."""
 
 
 def read_field_prior(part: Section, kind: str, given: object, box: Sequence[float]) -> fields.AbstractField:
     """A prior of fields; `box`: the lengths of the system's grid, where it gives none."""
-    make, table = FIELD_PRIORS[kind]
+    make, table, needed = FIELD_PRIORS[kind]
     if not isinstance(given, dict):
         raise part.error(
-            "prior", f"must give `{kind}` a table such as {{ scale = 1.0, length = 0.5 }}, but gives `{given!r}`."
+            "prior",
+            f"must give `{kind}` a table such as {{ {needed[0]} = 1.0, {needed[1]} = 0.5 }}, but gives `{given!r}`.",
         )
     own = Section(given, f"{part.place}.prior.{kind}", part.file)
     asked = table.read(own, "box", "ends")
@@ -42,7 +54,7 @@ def read_field_prior(part: Section, kind: str, given: object, box: Sequence[floa
         if one not in ENDS:
             raise own.error("ends", f"must be of {', '.join(ENDS)}, but it is `{one}`.")
     own.finish()
-    own.need("scale", "length")
+    own.need(*needed)
     if not box:
         raise own.error("box", "must give the lengths of the axes, since the system has no grid, but is left out.")
     more = {} if ends is None else {"ends": ends}
@@ -53,7 +65,9 @@ def read_field_prior(part: Section, kind: str, given: object, box: Sequence[floa
 def with_field_method(
     name: str, tables: Mapping[str, Any], free: Mapping[str, Any], fit: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    """[fit] as it is, with `method = "gauss_newton_cg"` where an unknown has a prior of fields and no method is given.
+    """[fit] as it is, with `method` where an unknown has a prior of fields and none is given.
+
+    It is "gauss_newton_cg", and "field_lbfgs" where a prior is not Gaussian.
 
     **Raises:** a `StudyError` for methods that know no prior of fields.
     """
@@ -67,4 +81,6 @@ def with_field_method(
         )
     if tables.get("sample", {}).get("method", "nuts") != "nuts":
         raise StudyError(f'`method` in [sample] of `{name}` must be "nuts", since `{path}` has a prior of fields.')
-    return {"method": FIELD_METHODS[0], **fit}
+    priors = [getattr(one, "prior", None) for one in free.values()]
+    gaussian = all(prior.gaussian for prior in priors if isinstance(prior, fields.AbstractField))
+    return {"method": FIELD_METHODS[not gaussian], **fit}

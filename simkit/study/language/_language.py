@@ -94,7 +94,7 @@ _PRIOR = Key(
     "one distribution and its numbers, { normal = [1.0, 0.5] }, or { matern = { scale, length } } for a field",
     table=Table(
         "",
-        {name: Key("a table", "a prior of fields", table=table) for name, (_, table) in FIELD_PRIORS.items()},
+        {name: Key("a table", "a prior of fields", table=table) for name, (_, table, _) in FIELD_PRIORS.items()},
         Key("anything", "its numbers"),
     ),
 )
