@@ -4,7 +4,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._errors import ArgumentError
-from ..problem import AbstractField, Problem, Unknowns
+from ..problem import AbstractFieldPrior, Problem, Unknowns
 
 
 def check_carried(source: Unknowns, target: Problem, argument: str) -> None:
@@ -20,7 +20,7 @@ def check_carried(source: Unknowns, target: Problem, argument: str) -> None:
         )
     for block, prior in target.unknowns.pairs:
         old, known = own[block.name]
-        if isinstance(prior, AbstractField) and isinstance(known, AbstractField):
+        if isinstance(prior, AbstractFieldPrior) and isinstance(known, AbstractFieldPrior):
             front = len(block.shape) - len(prior.ends)
             same = (
                 len(old.shape) == len(block.shape)
@@ -28,7 +28,10 @@ def check_carried(source: Unknowns, target: Problem, argument: str) -> None:
                 and old.shape[:front] == block.shape[:front]
             )
         else:
-            same = isinstance(prior, AbstractField) == isinstance(known, AbstractField) and old.shape == block.shape
+            same = (
+                isinstance(prior, AbstractFieldPrior) == isinstance(known, AbstractFieldPrior)
+                and old.shape == block.shape
+            )
         if not same or old.log != block.log:
             raise ArgumentError(
                 f"Argument `{argument}` must have the unknown `{block.name}` of the same kind and shape, or as a field on another "
@@ -43,7 +46,7 @@ def carried(rows: Float[Array, "*batch numbers"], source: Unknowns, target: Prob
     for block, prior in target.unknowns.pairs:
         old = places[block.name]
         part = rows[..., old.span].reshape(*rows.shape[:-1], *old.shape)
-        if isinstance(prior, AbstractField):
+        if isinstance(prior, AbstractFieldPrior):
             part = prior.moved(part, block.shape)
         parts.append(part.reshape(*rows.shape[:-1], block.size))
     return jnp.concatenate(parts, axis=-1).astype(target.times.dtype)

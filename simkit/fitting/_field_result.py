@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from .._doors import check_count
 from .._errors import ArgumentError
-from ..problem import AbstractField
+from ..problem import AbstractFieldPrior
 from ._block_fit import AbstractBlockFit
 from ._fit_result import UNFINISHED
 
@@ -105,7 +105,7 @@ class FieldFit(AbstractBlockFit):
         known, parts = self.eigenvalues / (1 + self.eigenvalues), []
         for block, prior in self.unknowns.pairs:
             own = self.vectors[:, block.span]
-            if isinstance(prior, AbstractField):
+            if isinstance(prior, AbstractFieldPrior):
                 fields = prior.root(own.reshape(-1, *block.shape)).reshape(own.shape)
                 variance = prior.variance(block.shape, own.dtype).ravel() - known @ fields**2
             else:

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ..linear import triangle
-from ..problem import Problem
+from ..problem import AbstractField, Problem
 
 
 def prior_model(problem: Problem, z: Array) -> tuple[Array, Array, Array]:
@@ -25,7 +25,7 @@ def prior_model(problem: Problem, z: Array) -> tuple[Array, Array, Array]:
         return penalty(z), jax.grad(penalty)(z), _joint_root(problem, z)
     slope, curvature = jax.jvp(jax.grad(penalty), (z,), (jnp.ones_like(z),))
     for block, prior in problem.unknowns.fields:
-        if not prior.gaussian:  # not diagonal: that of a flat field
+        if not isinstance(prior, AbstractField):  # not diagonal: that of a flat field
             curvature = curvature.at[block.span].set(1)
     return penalty(z), slope, jnp.maximum(curvature, 0)
 

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ..engine import note_trace
-from ..problem import AbstractField, Problem, Unknowns, named_parts
+from ..problem import AbstractFieldPrior, Problem, Unknowns, named_parts
 from ._linearised import linearised
 from ._newton_cg import white_information
 
@@ -34,7 +34,7 @@ class Shells(NamedTuple):
         parts = []
         for (block, prior), found in zip(unknowns.pairs, self.information, strict=True):
             part = q[block.span]
-            if isinstance(prior, AbstractField):
+            if isinstance(prior, AbstractFieldPrior):
                 edges = jnp.asarray(edges_to(math.inf, found.size), q.dtype)
                 own = lambda k, e=edges, f=found: 1 / (1 + f[jnp.searchsorted(e, k, side="right")])
                 part = prior.by_waves(part.reshape(block.shape), own).ravel()
@@ -57,7 +57,7 @@ def edges_to(last: float, most: int = MOST) -> np.ndarray:
 def probed(problem: Problem, sizes: Array, z: Array, key: PRNGKeyArray) -> Shells:
     """The shells of a problem at one place: one product of the information with a random vector for each shell."""
     counts = tuple(
-        edges_to(prior.most_waves(block.shape)).size + 1 if isinstance(prior, AbstractField) else 1
+        edges_to(prior.most_waves(block.shape)).size + 1 if isinstance(prior, AbstractFieldPrior) else 1
         for block, prior in problem.unknowns.pairs
     )
     return _probed(problem, counts, sizes, z, key)
@@ -71,12 +71,12 @@ def _probed(problem: Problem, counts: tuple[int, ...], sizes: Array, z: Array, k
     informed: list[Array] = []
     for count, (block, prior) in zip(counts, problem.unknowns.pairs, strict=True):
         place = jnp.zeros_like(z).at[block.span].set(white[block.span])
-        if not isinstance(prior, AbstractField):
+        if not isinstance(prior, AbstractFieldPrior):
             informed.append(_mean(model, sizes, place)[None])
             continue
         edges = jnp.asarray(edges_to(math.inf, count), z.dtype)
 
-        def of(shell: Any, block: Any = block, prior: AbstractField = prior, edges: Array = edges) -> Array:
+        def of(shell: Any, block: Any = block, prior: AbstractFieldPrior = prior, edges: Array = edges) -> Array:
             inside = lambda k: (jnp.searchsorted(edges, k, side="right") == shell.astype(jnp.int32)).astype(z.dtype)
             part = prior.by_waves(white[block.span].reshape(block.shape), inside).ravel()
             return _mean(model, sizes, jnp.zeros_like(z).at[block.span].set(part))

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from .._doors import shown
 from .._errors import ArgumentError
 from ..engine import note_trace
-from ..problem import AbstractField, Problem, StoredPrior, drawn, named_parts, quantile
+from ..problem import AbstractFieldPrior, Problem, StoredPrior, drawn, named_parts, quantile
 from ._inside import inside
 
 
@@ -117,7 +117,7 @@ def _prior_draws(problem: Problem, key: PRNGKeyArray, count: int) -> Array:
         own, shape = jax.random.fold_in(key, i), (blocks[i].size, count)
         if isinstance(prior, StoredPrior) and blocks[i].shape:
             draws = draws.at[blocks[i].span].set(jnp.asarray(drawn(prior.distribution(), own, shape), draws.dtype))
-        elif isinstance(prior, AbstractField):
+        elif isinstance(prior, AbstractFieldPrior):
             draws = draws.at[blocks[i].span].set(jax.random.normal(own, shape, draws.dtype))
     for i, joint in enumerate(unknowns.joints):
         z = joint.drawn(jax.random.fold_in(key, len(blocks) + i), count, draws.dtype)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..problem import AbstractField, Block, Problem
+from ..problem import AbstractFieldPrior, Block, Problem
 
 Kind = Literal["real", "lower", "upper", "interval", "white"]
 
@@ -26,7 +26,7 @@ class Unconstrained(eqx.Module):
     upper: Float[Array, " parameters"]
     kinds: tuple[Kind, ...] = eqx.field(static=True)
     blocks: tuple[Block, ...] = eqx.field(static=True)
-    priors: tuple[AbstractField, ...]
+    priors: tuple[AbstractFieldPrior, ...]
 
     def natural(self, u: Float[Array, " parameters"]) -> Float[Array, " parameters"]:
         """Unconstrained coordinates -> natural units."""

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpyro
 import numpyro.distributions as dist
 
-from ..problem import AbstractField, Problem, check_gaussian
+from ..problem import AbstractFieldPrior, Problem, check_gaussian
 from ._target import check_proper
 
 
@@ -24,7 +24,7 @@ def numpyro_model(problem: Problem) -> Callable[[], None]:
         values, unknowns = [], problem.unknowns
         for block, prior in unknowns.pairs:
             lower, upper = problem.bounds[block.offset]
-            if isinstance(prior, AbstractField):
+            if isinstance(prior, AbstractFieldPrior):
                 sites = dist.Normal(0.0, 1.0).expand(block.shape).to_event()
                 white = jnp.asarray(numpyro.sample(f"{block.name}.white", sites))
                 found = prior.field(white)

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._errors import ArgumentError
 from ..fitting import FieldFit
-from ..problem import AbstractField, Block, Matern, TotalVariation, Unknowns, size_of
+from ..problem import AbstractFieldPrior, Block, Matern, TotalVariation, Unknowns, size_of
 from ._netcdf import read_json, read_variables, write_dimension, write_inner, write_variable
 from ._schema import check_array
 
@@ -24,7 +24,7 @@ DIMENSIONS: dict[str, tuple[str, ...]] = {
     "directions": ("direction", "number"),
 }
 BOUNDS = ("number", "side")
-KINDS: dict[str, type[AbstractField]] = {"Matern": Matern, "TotalVariation": TotalVariation}
+KINDS: dict[str, type[AbstractFieldPrior]] = {"Matern": Matern, "TotalVariation": TotalVariation}
 """Priors of fields whose numbers a file holds, by the name of the class."""
 
 
@@ -46,7 +46,7 @@ def write_field_fit(group: h5py.Group, fit: FieldFit) -> None:
     told = []
     for block, prior in fit.unknowns.pairs:
         one: dict[str, Any] = {"name": block.name, "shape": block.shape, "log": block.log, "ends": None}
-        if isinstance(prior, AbstractField):
+        if isinstance(prior, AbstractFieldPrior):
             one |= {"ends": _write_prior(group, block, prior), "prior": type(prior).__name__}
         told.append(one)
     group.attrs["unknowns"] = json.dumps(told)
@@ -88,7 +88,7 @@ def read_field_fit(group: h5py.Group) -> FieldFit:
     return FieldFit(unknowns=unknowns, **static)
 
 
-def _write_prior(group: h5py.Group, block: Block, prior: AbstractField) -> tuple[str, ...]:
+def _write_prior(group: h5py.Group, block: Block, prior: AbstractFieldPrior) -> tuple[str, ...]:
     """Write the numbers of a prior of fields, and return its ends."""
     if type(prior).__name__ not in KINDS or not isinstance(prior, KINDS[type(prior).__name__]):
         raise ArgumentError(
@@ -102,12 +102,12 @@ def _write_prior(group: h5py.Group, block: Block, prior: AbstractField) -> tuple
     return prior.ends
 
 
-def _numbers(kind: type[AbstractField]) -> tuple[str, ...]:
+def _numbers(kind: type[AbstractFieldPrior]) -> tuple[str, ...]:
     """The quantities of a prior of fields, in the order of its class."""
     return tuple(f.name for f in dataclasses.fields(kind) if f.name != "ends")
 
 
-def _read_prior(arrays: dict[str, np.ndarray], block: Block, ends: Any, kind: str) -> AbstractField:
+def _read_prior(arrays: dict[str, np.ndarray], block: Block, ends: Any, kind: str) -> AbstractFieldPrior:
     """The prior of a field; its own checks refuse numbers that are none of one."""
     names = _numbers(KINDS[kind])
     given: dict[str, Any] = {name: jnp.asarray(arrays[f"{block.name}.prior.{name}"]) for name in names}

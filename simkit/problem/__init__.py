@@ -36,6 +36,7 @@ from ._expected_information import information_of as information_of  # internal
 from ._experiment import Experiment as Experiment
 from ._experiment import Observable as Observable  # internal
 from ._field_prior import AbstractField as AbstractField  # internal
+from ._field_prior import AbstractFieldPrior as AbstractFieldPrior  # internal
 from ._field_prior import Matern as Matern  # internal
 from ._fixed import check_fixed as check_fixed  # internal
 from ._fixed import with_fixed as with_fixed  # internal

@@ -16,7 +16,7 @@ from .._errors import ArgumentError, check_known
 from ..core import REAL, AbstractSignal, Setup
 from ._derived import Derived
 from ._experiment import Experiment
-from ._field_prior import AbstractField
+from ._field_prior import AbstractFieldPrior
 from ._free import Free
 from ._unknowns import Block, position
 
@@ -49,7 +49,7 @@ def _is_whole(name: str, value: Any, shape: tuple[int, ...], free: Mapping[str, 
     """Tell whether an array is one unknown."""
     if not isinstance(value, Free):
         return False
-    if isinstance(value.prior, AbstractField):
+    if isinstance(value.prior, AbstractFieldPrior):
         return True
     return math.prod(shape) > SINGLE and not any(other.startswith(f"{name}.") for other in free)
 

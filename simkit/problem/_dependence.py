@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 from .._doors import shown
 from .._errors import ArgumentError, check_known
 from ..core import as_float_array, traced
-from ._field_prior import AbstractField
+from ._field_prior import AbstractFieldPrior
 from ._free import Unknown
 from ._prior import StoredPrior, inverted
 
@@ -146,7 +146,7 @@ def joints_of(
             "Argument `dependence` goes with problems in which no unknown is an `Individual`, but one is. Leave it out, or write "
             "one `Free` for each individual."
         )
-    field = next((u.name for u in found if isinstance(u.prior, AbstractField)), None)
+    field = next((u.name for u in found if isinstance(u.prior, AbstractFieldPrior)), None)
     if field is not None:
         raise ArgumentError(
             f"Argument `dependence` goes with unknown numbers, but `{field}` has a prior of fields. Leave one of the two out."

@@ -8,7 +8,7 @@ from jaxtyping import ArrayLike
 from ..core import unswitched
 from ..engine import Adaptive, Courant, Method
 from ._dataset import Dataset
-from ._field_prior import AbstractField
+from ._field_prior import AbstractFieldPrior
 from ._forward import ForwardModel
 from ._prior import StoredPrior
 from ._state_sizes import notes
@@ -58,13 +58,17 @@ def unknown_rows(unknowns: Unknowns) -> list[tuple[str, str, str, str, str]]:
         lower, upper = bounds[block.offset] if block.size else (-np.inf, np.inf)
         size = f"{' x '.join(map(str, block.shape))} numbers" if block.shape else ""
         moves = "by its logarithm" if block.log else "linearly"
-        moves = f"in white coordinates{', by its logarithm' * block.log}" if isinstance(prior, AbstractField) else moves
+        moves = (
+            f"in white coordinates{', by its logarithm' * block.log}"
+            if isinstance(prior, AbstractFieldPrior)
+            else moves
+        )
         text = describe_prior(prior.distribution() if isinstance(prior, StoredPrior) else prior)
         rows.append((block.name, size, text, f"({lower:g}, {upper:g})", moves))
     return rows
 
 
-def describe_prior(prior: dist.Distribution | AbstractField | None) -> str:
+def describe_prior(prior: dist.Distribution | AbstractFieldPrior | None) -> str:
     """A prior by name, with its numbers where it is a distribution of NumPyro."""
     if prior is None:
         return "flat"

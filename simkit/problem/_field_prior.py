@@ -3,7 +3,7 @@
 import abc
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -18,22 +18,19 @@ from ..core import as_float_array, traced
 from ._waves import Ends, basis, each_end, rotated, turned
 
 
-class AbstractField(eqx.Module):
-    r"""A Gaussian prior of a field on a grid, $u = m + L \xi$ with $\xi$ white: independent normal numbers of variance 1.
+class AbstractFieldPrior(eqx.Module):
+    r"""A prior of a field on a grid with coordinates $\xi$ by waves, $u = m + L \xi$, in which fits move.
 
     $$L = T^{-1} a(k) T$$
 
     where T are Fourier (periodic), cosine (Neumann) or sine (Dirichlet) transforms along the last axes of the array, and $a^2$ is
-    the spectrum of the covariance $L L^T$. L is symmetric, has an inverse, and costs two transforms. Fits move in $\xi$.
-    A subclass gives `spectrum`.
+    the spectrum of $L L^T$. L is symmetric, has an inverse, and costs two transforms. A subclass gives `spectrum` and the log
+    density; `AbstractField` is a Gaussian one, which gives the spectrum alone.
 
     - `mean`: m, a number or an array of the field's shape.
     - `box`: shape `(axes,)`, the lengths of the domain along the last axes of the array; axes before these are independent fields.
     - `ends`: along each of these axes.
     """
-
-    gaussian: ClassVar[bool] = True
-    """Whether the density is that of white numbers: another one is for estimates alone, in the same coordinates."""
 
     mean: eqx.AbstractVar[Float[Array, "..."]]
     box: eqx.AbstractVar[Float[Array, " axes"]]
@@ -104,14 +101,13 @@ class AbstractField(eqx.Module):
         found = self._variances(shape, dtype, half=False)
         return 0.5 * jnp.sum(jnp.log(found)) * (math.prod(shape) // found.size)
 
+    @abc.abstractmethod
     def log_prob(self, field: Float[Array, "*field"]) -> Float[Array, ""]:
         """The log density of a field."""
-        return self.log_prob_of_white(self.white(field - self.centre(field)))
 
+    @abc.abstractmethod
     def log_prob_of_white(self, white: Float[Array, "*field"]) -> Float[Array, ""]:
         """The log density of the field that has these white coordinates."""
-        constant = 0.5 * white.size * math.log(2 * math.pi) + self.log_volume(white.shape, white.dtype)
-        return -0.5 * jnp.sum(white**2) - constant
 
     def variance(self, shape: tuple[int, ...], dtype: DTypeLike) -> Float[Array, "*field"]:
         """The prior variance at every point of an array of this shape."""
@@ -159,6 +155,22 @@ class AbstractField(eqx.Module):
         for axis, end in bases.items():
             x = turned(x, axis, basis(end, x.shape[axis]))
         return x
+
+
+class AbstractField(AbstractFieldPrior):
+    r"""A Gaussian prior of a field on a grid, $u = m + L \xi$ with $\xi$ white: independent normal numbers of variance 1.
+
+    The spectrum is that of the covariance $L L^T$. A subclass gives `spectrum`.
+    """
+
+    def log_prob(self, field: Float[Array, "*field"]) -> Float[Array, ""]:
+        """The log density of a field."""
+        return self.log_prob_of_white(self.white(field - self.centre(field)))
+
+    def log_prob_of_white(self, white: Float[Array, "*field"]) -> Float[Array, ""]:
+        """The log density of the field that has these white coordinates."""
+        constant = 0.5 * white.size * math.log(2 * math.pi) + self.log_volume(white.shape, white.dtype)
+        return -0.5 * jnp.sum(white**2) - constant
 
 
 class Matern(AbstractField):

@@ -14,7 +14,7 @@ from jax.typing import ArrayLike
 from .._doors import shown
 from .._errors import ArgumentError, check_known
 from ..core import Support
-from ._field_prior import AbstractField
+from ._field_prior import AbstractFieldPrior
 
 Transform = Literal["linear", "log"]
 
@@ -55,7 +55,7 @@ class Free(NamedTuple):
     - `start`: where a fit starts, a number or an array of the unknown's shape; by default it starts from draws of the prior.
     """
 
-    prior: dist.Distribution | AbstractField | None = None
+    prior: dist.Distribution | AbstractFieldPrior | None = None
     bounds: tuple[float | None, float | None] = (None, None)
     transform: Transform | None = None
     start: ArrayLike | None = None
@@ -65,7 +65,7 @@ class Unknown(NamedTuple):
     """A free parameter checked against the quantity it stands for; of `shape` () for a single number."""
 
     name: str
-    prior: dist.Distribution | AbstractField | None
+    prior: dist.Distribution | AbstractFieldPrior | None
     lower: float
     upper: float
     log: bool
@@ -103,7 +103,7 @@ def unknown(name: str, free: Free, support: Support, shape: tuple[int, ...] = ()
             f"The bounds of `{name}` must be a pair of numbers, such as `Free(bounds=(0.1, 2.0))`, None on a side without, but "
             f"they are {shown(free.bounds)}."
         )
-    if free.prior is not None and not isinstance(free.prior, dist.Distribution | AbstractField):
+    if free.prior is not None and not isinstance(free.prior, dist.Distribution | AbstractFieldPrior):
         raise ArgumentError(
             f"The prior of `{name}` must be a distribution of NumPyro, such as `dist.Normal(1.0, 0.5)`, or one of fields, but it "
             f"is {shown(free.prior)}."
@@ -120,7 +120,7 @@ def unknown(name: str, free: Free, support: Support, shape: tuple[int, ...] = ()
         )
     if free.transform not in (None, "linear", "log"):
         raise ArgumentError(f'The transform of `{name}` must be "linear" or "log", but it is {free.transform!r}.')
-    if isinstance(free.prior, AbstractField):
+    if isinstance(free.prior, AbstractFieldPrior):
         _check_field(name, free, support, shape)
         lower = 0.0 if free.transform == "log" else lower
     prior, ends = _restrict(name, free.prior, support)
@@ -153,7 +153,7 @@ def _check_start(name: str, start: Any, shape: tuple[int, ...], lower: float, up
 
 def _check_field(name: str, free: Free, support: Support, shape: tuple[int, ...]) -> None:
     """Refuse a prior of fields on what is no field, or whose support it does not have."""
-    assert isinstance(free.prior, AbstractField)
+    assert isinstance(free.prior, AbstractFieldPrior)
     free.prior.check(name, shape)
     if tuple(free.bounds) != (None, None):
         raise ArgumentError(
@@ -173,7 +173,7 @@ def _check_field(name: str, free: Free, support: Support, shape: tuple[int, ...]
 
 def _logarithmic(free: Free, lower: float, upper: float, support: Support) -> bool:
     """Tell whether an unknown moves by its logarithm by default."""
-    if support.positive or (isinstance(free.prior, AbstractField) and support.lower == 0):
+    if support.positive or (isinstance(free.prior, AbstractFieldPrior) and support.lower == 0):
         return True
     if free.prior is not None:
         return lower >= 0 and isinstance(free.prior, dist.LogNormal | dist.LogUniform)
@@ -181,10 +181,10 @@ def _logarithmic(free: Free, lower: float, upper: float, support: Support) -> bo
 
 
 def _restrict(
-    name: str, prior: dist.Distribution | AbstractField | None, support: Support
-) -> tuple[dist.Distribution | AbstractField | None, tuple[float, float]]:
+    name: str, prior: dist.Distribution | AbstractFieldPrior | None, support: Support
+) -> tuple[dist.Distribution | AbstractFieldPrior | None, tuple[float, float]]:
     """The prior and the interval that holds all its weight: a normal is cut off at the support, others must lie inside."""
-    if prior is None or isinstance(prior, AbstractField):
+    if prior is None or isinstance(prior, AbstractFieldPrior):
         return prior, (support.lower, support.upper)
     if not isinstance(prior, dist.Distribution) or prior.event_shape or prior.batch_shape:
         raise ArgumentError(f"The prior of `{name}` must be a univariate NumPyro distribution, but it is {prior!r}.")

@@ -9,6 +9,7 @@ from jaxtyping import PRNGKeyArray
 from .._doors import check_kind
 from .._errors import ArgumentError
 from ..core import SampledSystem, traced
+from ._field_prior import AbstractField
 from ._likelihood import AbstractLikelihood
 from ._problem import Problem
 
@@ -54,7 +55,7 @@ def check_gaussian(problem: Problem, verb: str) -> None:
     **Raises:** an `ArgumentError`.
     """
     for block, prior in problem.unknowns.fields:
-        if not prior.gaussian:
+        if not isinstance(prior, AbstractField):
             raise ArgumentError(
                 f"{verb} needs Gaussian priors of fields, but that of `{block.name}` is a `{type(prior).__name__}`, which is for "
                 "estimates by `FieldLBFGS` alone. Take `Matern` where uncertainty is asked for."

@@ -3,7 +3,7 @@
 from typing import Any
 
 from ..core import named_leaves
-from ._field_prior import AbstractField
+from ._field_prior import AbstractFieldPrior
 from ._likelihood import IndependentData
 from ._prior import StoredPrior
 from ._problem import Problem
@@ -52,22 +52,22 @@ def defining_parts(problem: Problem) -> dict[str, Any]:
     }
 
 
-def _told(prior: StoredPrior | AbstractField | None) -> Any:
+def _told(prior: StoredPrior | AbstractFieldPrior | None) -> Any:
     """A prior by the names of its numbers."""
     if prior is None:
         return "flat"
-    if isinstance(prior, AbstractField):
+    if isinstance(prior, AbstractFieldPrior):
         return {"kind": type(prior).__name__, **named_leaves(prior), "settings": prior.ends}
     values = zip(prior.names, prior.values, strict=True)
     told = {name: _told(value) if isinstance(value, StoredPrior) else value for name, value in values}
     return {"kind": prior.kind.__name__, **told, "settings": prior.settings}
 
 
-def _named(prior: StoredPrior | AbstractField | None) -> str:
+def _named(prior: StoredPrior | AbstractFieldPrior | None) -> str:
     """The kind of a prior, with what it cuts off or transforms."""
     if prior is None:
         return "flat"
-    if isinstance(prior, AbstractField):
+    if isinstance(prior, AbstractFieldPrior):
         return type(prior).__name__
     inner = [_named(value) for value in prior.values if isinstance(value, StoredPrior)]
     return " of ".join([prior.kind.__name__, *inner])

@@ -40,7 +40,7 @@ from ._dependence import GaussianCopula, joints_of
 from ._derived import Function, derived_of
 from ._describe import describe_problem
 from ._experiment import Condition, Experiment, Observable
-from ._field_prior import AbstractField
+from ._field_prior import AbstractFieldPrior
 from ._forward import ForwardModel, Heads
 from ._free import Free, unknown
 from ._individual import Individual, Population, population_of, separated
@@ -412,7 +412,7 @@ class Problem(eqx.Module):
         return self.unknowns.starts
 
     @property
-    def priors(self) -> tuple[dist.Distribution | AbstractField | None, ...]:
+    def priors(self) -> tuple[dist.Distribution | AbstractFieldPrior | None, ...]:
         """The priors of the free parameters, in the order of `names`; None for a flat one."""
         return self.unknowns.priors
 

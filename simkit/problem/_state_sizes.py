@@ -15,7 +15,7 @@ from .._types import Inputs, State
 from ..core import Setup, Start, StaticSystem, named_leaves, traced
 from ..engine import Adaptive, Method, note_trace, similar, sizes_of_start, state_sizes, unresolved
 from ._dataset import Dataset
-from ._field_prior import AbstractField
+from ._field_prior import AbstractFieldPrior
 from ._forward import ForwardModel
 from ._free import Unknown
 
@@ -136,7 +136,7 @@ def _middle(model: ForwardModel, u: Unknown) -> float | np.ndarray:
     """A value, or an array of them, in the middle of what is known about an unknown."""
     if u.start is not None:
         return np.asarray(u.start, float)
-    if isinstance(u.prior, AbstractField):
+    if isinstance(u.prior, AbstractFieldPrior):
         return np.exp(np.asarray(u.prior.mean, float)) if u.log else np.asarray(u.prior.mean, float)
     if math.isfinite(u.lower) and math.isfinite(u.upper):
         return math.exp(0.5 * (math.log(u.lower) + math.log(u.upper))) if u.lower > 0 else 0.5 * (u.lower + u.upper)

@@ -1,7 +1,6 @@
 """Total variation of fields: a prior that keeps edges, for estimates."""
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -10,11 +9,11 @@ from jaxtyping import Array, Float
 
 from .._doors import shown
 from .._errors import ArgumentError
-from ._field_prior import AbstractField, as_grid, as_positive
+from ._field_prior import AbstractFieldPrior, as_grid, as_positive
 from ._waves import Ends
 
 
-class TotalVariation(AbstractField):
+class TotalVariation(AbstractFieldPrior):
     r"""Prior by the total variation of a field, $-\log p(u) = \alpha \int \sqrt{|\nabla u|^2 + \epsilon^2}$ up to a constant.
 
     A jump costs as much as a slope between the same values, so that estimates are flat with edges, where Gaussian priors blur.
@@ -51,8 +50,6 @@ class TotalVariation(AbstractField):
     conductivity = simkit.Free(prior, transform="log")
     ```
     """
-
-    gaussian: ClassVar[bool] = False
 
     weight: Float[Array, ""]
     slope: Float[Array, ""]

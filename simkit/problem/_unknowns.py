@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, Float
 
 from ..core import as_float_array
 from ._dependence import Joint, normal_score
-from ._field_prior import AbstractField
+from ._field_prior import AbstractFieldPrior
 from ._free import Unknown
 from ._prior import StoredPrior
 
@@ -95,7 +95,7 @@ class Unknowns(eqx.Module):
     """
 
     # In the order of `blocks`: a dict would come back from a pytree sorted by key.
-    stored: tuple[StoredPrior | AbstractField | None, ...]
+    stored: tuple[StoredPrior | AbstractFieldPrior | None, ...]
     bounds: Float[Array, "parameters 2"]
     starts: Float[Array, " parameters"]
     blocks: tuple[Block, ...] = eqx.field(static=True)
@@ -153,19 +153,19 @@ class Unknowns(eqx.Module):
         return tuple(self.is_log.tolist())
 
     @property
-    def fields(self) -> tuple[tuple[Block, AbstractField], ...]:
+    def fields(self) -> tuple[tuple[Block, AbstractFieldPrior], ...]:
         """The blocks with a prior of fields."""
-        return tuple((block, prior) for block, prior in self.pairs if isinstance(prior, AbstractField))
+        return tuple((block, prior) for block, prior in self.pairs if isinstance(prior, AbstractFieldPrior))
 
     @property
-    def pairs(self) -> tuple[tuple[Block, StoredPrior | AbstractField | None], ...]:
+    def pairs(self) -> tuple[tuple[Block, StoredPrior | AbstractFieldPrior | None], ...]:
         """The blocks and their priors."""
         return tuple(zip(self.blocks, self.stored, strict=True))
 
     @property
-    def priors(self) -> tuple[dist.Distribution | AbstractField | None, ...]:
+    def priors(self) -> tuple[dist.Distribution | AbstractFieldPrior | None, ...]:
         """The priors in the order of `names`; None for a flat one, a prior of fields for each number of its array."""
-        found: list[dist.Distribution | AbstractField | None] = []
+        found: list[dist.Distribution | AbstractFieldPrior | None] = []
         for block, prior in self.pairs:
             found += [prior.distribution() if isinstance(prior, StoredPrior) else prior] * block.size
         return tuple(found)
@@ -240,5 +240,5 @@ class Unknowns(eqx.Module):
         return found
 
 
-def _stored(prior: Any) -> StoredPrior | AbstractField | None:
+def _stored(prior: Any) -> StoredPrior | AbstractFieldPrior | None:
     return StoredPrior.of(prior) if isinstance(prior, dist.Distribution) else prior

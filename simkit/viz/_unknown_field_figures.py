@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from .._doors import check_kind
 from .._errors import ArgumentError
 from ..fitting import FieldFit
-from ..problem import AbstractField
+from ..problem import AbstractFieldPrior
 from ._field_figures import MAPS, colour_range
 from ._style import color, labelled, new_figure, styled
 
@@ -65,7 +65,9 @@ def plot_field_fit(fit: FieldFit, *, title: str = "") -> Figure:
     for line, (name, unit, which, prior, block) in zip(panels, rows, strict=True):
         values = np.asarray(fit[block.name], float)[which]
         errors = np.asarray(fit.standard_error(block.name), float)[which] if columns == 2 else None
-        box = [float(x) for x in prior.box] if isinstance(prior, AbstractField) else [float(n) for n in values.shape]
+        box = (
+            [float(x) for x in prior.box] if isinstance(prior, AbstractFieldPrior) else [float(n) for n in values.shape]
+        )
         if values.ndim == 1:
             ends = np.asarray(fit.interval(block.name), float)[which] if columns == 2 else None
             _curve(line, values, errors, ends, box, labelled(name, unit))
@@ -79,7 +81,7 @@ def plot_field_fit(fit: FieldFit, *, title: str = "") -> Figure:
 
 def _axes(prior: Any, most: int) -> int:
     """Number of axes of a field; the others count fields."""
-    return len(prior.box) if isinstance(prior, AbstractField) else most
+    return len(prior.box) if isinstance(prior, AbstractFieldPrior) else most
 
 
 def _curve(

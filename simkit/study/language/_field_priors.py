@@ -5,6 +5,7 @@ from typing import Any
 
 from ... import fields
 from ..._errors import StudyError
+from ...problem import AbstractFieldPrior
 from ._asked import FIELD_METHODS
 from ._keys import Key, Table
 from ._section import Section, at_place
@@ -37,7 +38,7 @@ FIELD_PRIORS: Mapping[str, tuple[Any, Table, tuple[str, str]]] = {
 """Priors of fields by name, their keys, and those that must be given."""
 
 
-def read_field_prior(part: Section, kind: str, given: object, box: Sequence[float]) -> fields.AbstractField:
+def read_field_prior(part: Section, kind: str, given: object, box: Sequence[float]) -> AbstractFieldPrior:
     """A prior of fields; `box`: the lengths of the system's grid, where it gives none."""
     make, table, needed = FIELD_PRIORS[kind]
     if not isinstance(given, dict):
@@ -71,7 +72,7 @@ def with_field_method(
 
     **Raises:** a `StudyError` for methods that know no prior of fields.
     """
-    fields_of = (path for path, one in free.items() if isinstance(getattr(one, "prior", None), fields.AbstractField))
+    fields_of = (path for path, one in free.items() if isinstance(getattr(one, "prior", None), AbstractFieldPrior))
     path = next(fields_of, None)
     if path is None:
         return fit
@@ -82,5 +83,5 @@ def with_field_method(
     if tables.get("sample", {}).get("method", "nuts") != "nuts":
         raise StudyError(f'`method` in [sample] of `{name}` must be "nuts", since `{path}` has a prior of fields.')
     priors = [getattr(one, "prior", None) for one in free.values()]
-    gaussian = all(prior.gaussian for prior in priors if isinstance(prior, fields.AbstractField))
+    gaussian = not any(isinstance(prior, fields.TotalVariation) for prior in priors)
     return {"method": FIELD_METHODS[not gaussian], **fit}
