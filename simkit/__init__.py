@@ -272,6 +272,7 @@ _LAZY = {
     "numpyro_model": "infer",
     "predict": "infer",
     "prior_draws": "infer",
+    "randomised_draws": "fitting",
     "sample": "infer",
     "visual_predictive_check": "infer",
     "explain": "inspect",

@@ -37,6 +37,7 @@ from ._prior_model import prior_model as prior_model  # internal
 from ._prior_model import root_of_prior as root_of_prior  # internal
 from ._profile import profile as profile
 from ._profiles import Profiles as Profiles  # internal
+from ._randomised import randomised_draws as randomised_draws
 from ._residuals import Finding as Finding  # internal
 from ._residuals import Series as Series  # internal
 from ._residuals import cross_findings as cross_findings  # internal

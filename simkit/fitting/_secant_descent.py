@@ -87,12 +87,12 @@ class Tried(NamedTuple):
 
 
 @eqx.filter_jit
-def _begun(problem: Problem, z: Array) -> tuple[Looked, tuple[Array, Array]]:
+def _begun(problem: Problem, z: Array, tilt: Array) -> tuple[Looked, tuple[Array, Array]]:
     """Findings at the first place, and the deviations of the prior there, with where it has them."""
     note_trace("fit, gradient", named_parts(problem))
     curvature = prior_model(problem, z)[2]
     sizes = white_sizes(curvature)
-    return _looked(problem, sizes, z, jnp.zeros_like(z)), (sizes, (curvature > 0).astype(z.dtype))
+    return _looked(problem, sizes, z, tilt), (sizes, (curvature > 0).astype(z.dtype))
 
 
 @eqx.filter_jit
@@ -211,7 +211,7 @@ def _forth(changes: Changes, shares: Array, q: Array) -> Array:
 
 
 @dataclasses.dataclass
-class _Way:
+class Way:
     """State of a descent between two steps.
 
     - `white`: deviations of the prior, and where it has them.
@@ -251,7 +251,7 @@ class _Way:
             length *= float(np.clip(-slope / (fall - slope), LEAST, MOST)) if fall > slope else MOST
         return False
 
-    def moved_by(self, coarse: "_Way") -> bool:
+    def moved_by(self, coarse: "Way") -> bool:
         """One step by the minimum of a coarser problem whose gradient is made that of this one here; False where it gains little.
 
         What remains differs by what the curvatures of both grids do, which is small where the coarser one is fine enough.
@@ -284,15 +284,17 @@ def descend_through(
     z = carried(z, problem.unknowns, levels[0])
     changes = Changes.of(z.size, z.dtype, method.memory)
     products, first = 0, 0.0
-    ways: list[_Way] = []
+    ways: list[Way] = []
     found: Descent | None = None
     for level in levels:
         if found is not None:
             old = ways[-1].problem.unknowns
             z, changes = carried(found.z, old, level), Changes.of(level.size, z.dtype, method.memory)
         tolerance = float(method.tolerance) if level is problem else COARSE
-        way, looked = _begin(level, z, changes, ways[-1].shells if ways and level is problem else None, key)
-        found = _descend(way, ways[-1] if ways else None, method, tolerance, first, counter)
+        way, looked = begin(
+            level, z, changes, ways[-1].shells if ways and level is problem else None, key, jnp.zeros_like(z)
+        )
+        found = descended(way, ways[-1] if ways else None, method, tolerance, first, counter)
         products, first = products + looked, found.first
         if found.status == FAILED:
             break
@@ -302,21 +304,24 @@ def descend_through(
     return found._replace(products=products, coarse=0 if not coarse else products, before=before)
 
 
-def _begin(problem: Problem, z: Array, changes: Changes, shells: Shells | None, key: PRNGKeyArray) -> tuple[_Way, int]:
+def begin(
+    problem: Problem, z: Array, changes: Changes, shells: Shells | None, key: PRNGKeyArray, tilt: Array
+) -> tuple[Way, int]:
     """A descent before its first step, and the products that it took.
 
     - `shells`: what data tell of waves, where it is known: a product of the finest grid costs more than what it tells then.
+    - `tilt`: a gradient in white coordinates that is added everywhere.
     """
-    here, white = awaited(_begun(problem, z), "fit", "the first gradient of a field")
+    here, white = awaited(_begun(problem, z, tilt), "fit", "the first gradient of a field")
     products = 0
     if shells is None:
         shells = awaited(probed(problem, white[0], z, key), "fit", "what data tell of waves")
         products = sum(x.size for x in shells.information)
-    return _Way(problem, white, shells, z, here, changes, jnp.zeros_like(z)), products
+    return Way(problem, white, shells, z, here, changes, tilt), products
 
 
-def _descend(
-    way: _Way, coarse: _Way | None, method: FieldLBFGS, tolerance: float, reference: float, counter: Progress
+def descended(
+    way: Way, coarse: Way | None, method: FieldLBFGS, tolerance: float, reference: float, counter: Progress
 ) -> Descent:
     """Descend on one grid to a minimum.
 
