@@ -1016,6 +1016,10 @@ ROWS = {
         lambda: simkit.assimilate(S, Y0, DATA, method=simkit.assimilation.ETKF()),
         "`observations` must be observations",
     ),
+    "randomised draws, no fit": (
+        lambda: simkit.randomised_draws(P, "fit", 3, key=KEY),
+        "`fit` must be a fit of fields",
+    ),
     "assimilation, a time for the lag": (
         lambda: simkit.assimilate(
             S,

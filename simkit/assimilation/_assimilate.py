@@ -155,7 +155,7 @@ def assimilate(
     known = observations.times if traced(observations.times) else _known_times(observations)
     found = resolve(system, one, known, solver=solver, step=step, inputs=signals)
     run = Run(Setup(system, one, signals), observations, Method(found.solver, found.step), key if needs else None)
-    lag = min(lag, observations.times.size)
+    lag = min(int(lag), observations.times.size)
     quiet = traced((run, start, truth))
     with Progress(None, 0, False if quiet else progress, verb="assimilate") as counter:
         counter.tell(f"{observations.times.size} cycles")

@@ -195,8 +195,9 @@ def _with_last(figures: Figures, carry: Ensemble) -> Figures:
 
 
 def _width(anomalies: Array) -> Array:
-    """Standard deviations of an ensemble."""
-    return jnp.sqrt(jnp.sum(anomalies**2, axis=0) / (anomalies.shape[0] - 1))
+    """Standard deviations of an ensemble, with derivatives of 0 where it has none."""
+    variance = jnp.sum(anomalies**2, axis=0) / (anomalies.shape[0] - 1)
+    return jnp.where(variance > 0, jnp.sqrt(jnp.where(variance > 0, variance, 1)), 0)
 
 
 def _cycle(run: Run, method: AbstractEnsembleFilter, keep: bool) -> Callable[[Any, Any], tuple[Any, Any]]:

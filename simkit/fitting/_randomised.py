@@ -128,9 +128,9 @@ def _check_priors(problem: Problem) -> None:
 
 
 def _slopes(problem: Problem, fit: FieldFit) -> tuple[Array, Array]:
-    """Where the prior has a deviation, and the gradient in white coordinates of what makes densities those of logarithms.
+    """Mask of where the prior has a deviation, and the gradient in white coordinates of what makes densities those of logarithms.
 
-    A fit maximises the density of a number, not of its logarithm, which is what is normal there; of fields it is the latter already.
+    A fit maximises the density of a number, not of its logarithm, which is what is normal there; of fields it is the latter.
     """
     curvature = prior_model(problem, fit.z)[2]
     logs = np.zeros(fit.z.size, bool)

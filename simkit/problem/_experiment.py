@@ -104,7 +104,12 @@ class Experiment:
         self.errors = {key: self._series("errors", key, value) for key, value in sizes.items()}
         for key, values in self.errors.items():
             seen = np.isfinite(self.data[key]) if key in self.data else np.zeros(values.shape, bool)
-            if key not in self.data or not np.all(values[seen] > 0):
+            if key not in self.data:
+                raise DataError(
+                    f"The errors of `{key}` in experiment `{name}` belong to no data: give data of `{key}`, in a study file with "
+                    f"a line in [noise], or leave its errors out."
+                )
+            if not np.all(values[seen] > 0):
                 raise DataError(
                     f"The errors of `{key}` in experiment `{name}` must be positive wherever there are data, but some are not."
                 )

@@ -197,6 +197,18 @@ def test_local_and_perturbed_smoothers():
     assert (np.abs(drawn.smoothed["x"] - np.array(mean)) < allowed).all()
 
 
+def test_derivatives_of_smoothed_states_are_finite():
+    """By inflation, against differences; the ensembles of before the start have no spread, whose root has no derivative."""
+
+    def spread(inflation):
+        found = run(ETKF(inflation), lag=3)
+        return jnp.sum(found.smoothed_deviation["x"]) + jnp.sum(found.smoothed["x"])
+
+    slope = jax.grad(spread)(1.05)
+    by_differences = (spread(1.05 + 1e-5) - spread(1.05 - 1e-5)) / 2e-5
+    np.testing.assert_allclose(slope, by_differences, rtol=1e-6)
+
+
 @pytest.mark.slow
 def test_smoothing_halves_the_error_of_a_chaotic_system():
     """Lorenz-96, errors of 1, 24 members: what is seen in the next units tells more than the ensemble's past knew."""

@@ -171,6 +171,19 @@ def test_cells_of_a_ring_are_localised(tmp_path):
     assert "LETKF with 10 members" in report(simkit.load(found.files[0]))
 
 
+def test_errors_of_single_data_multiply_the_noise(table):
+    rows = table[0].splitlines()
+    wide = "\n".join([rows[0] + ",sx", *[f"{row},{0.5 + 0.01 * k}" for k, row in enumerate(rows[1:])]])
+    text = STUDY.replace('file = "seen.csv"', 'file = "seen.csv"\nerrors = { x = "sx" }')
+    seen = study_from_text(text, read={"seen.csv": wide}).assimilate["observations"]
+    expected = 0.5 + 0.01 * np.arange(60)
+    known = np.isfinite(table[1])
+    np.testing.assert_allclose(np.asarray(seen.errors["x"])[known], expected[known])
+    np.testing.assert_allclose(seen.errors["z"], 0.5)
+    with pytest.raises(StudyError, match=r"errors of `x` .* belong to no data"):
+        study_from_text(text.replace('x = { model = "normal", scale = 1.0 }\n', ""), read={"seen.csv": wide})
+
+
 def test_an_overconfident_ensemble_is_told(table):
     text = STUDY.replace("scale = 1.0", "scale = 0.1").replace("scale = 0.5", "scale = 0.05")
     (answer,) = assimilation_answers(assimilate_study(read(table, text)))
@@ -183,6 +196,11 @@ def test_an_overconfident_ensemble_is_told(table):
 
 REFUSED = {
     "another table": ("[assimilate]", "[free]\nsigma = {}\n[assimilate]", r"\[free\] of .* does not go with"),
+    "events": (
+        "[assimilate]",
+        '[[events]]\nname = "c"\ncondition = "x > 0.3"\nchange = { x = 0.0 }\n[assimilate]',
+        r"\[events\] of .* does not go with",
+    ),
     "a key of windows": (
         "lag = 3",
         "window = 3",
@@ -202,7 +220,11 @@ REFUSED = {
         'method = "letkf"\nradius = 2.0\n',
         'must be "etkf" or "enkf" where states and data are no arrays',
     ),
-    "other noise": ('model = "normal", scale = 0.5', 'model = "laplace", scale = 0.5', "must have normal errors"),
+    "other noise": (
+        'model = "normal", scale = 0.5',
+        'model = "laplace", scale = 0.5',
+        "must have normal errors of known size",
+    ),
     "no start": ("[y0]\nx = 1.0\ny = 1.0\nz = 20.0\n", "", "must give `x`"),
     "two data sets": (
         "[assimilate]",

@@ -47,8 +47,10 @@ class Profile(eqx.Module):
             return "Profile(traced)"
         span = f"{len(self.free_energy)} bins from {float(self.edges[0]):.4g} to {float(self.edges[-1]):.4g}"
         finite = np.asarray(self.free_energy)[np.isfinite(np.asarray(self.free_energy))]
-        top = finite.max() if len(finite) else np.nan
-        worst = np.nanmax(np.asarray(self.error))
+        if not len(finite):
+            return f"Free-energy profile over k_B T: {span}, without a frame in any of them"
+        top, errors = finite.max(), np.asarray(self.error)
+        worst = errors[np.isfinite(errors)].max(initial=0.0)
         return f"Free-energy profile over k_B T: {span}, up to {top:.4g}, errors up to {worst:.2g}"
 
 

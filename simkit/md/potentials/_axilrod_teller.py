@@ -5,9 +5,11 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array
 
+from ..._doors import shown
 from ..._errors import ArgumentError
 from ...core import quantity
 from ._many_body import AtomView
@@ -54,6 +56,9 @@ class AxilrodTeller(TriplePotential):
 
     def __init__(self, strength: Table | ArrayLike, *, cutoff: float, triple_cutoff: float | None = None):
         self.strength = strength
+        for name, value in (("cutoff", cutoff), ("triple_cutoff", cutoff if triple_cutoff is None else triple_cutoff)):
+            if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+                raise ArgumentError(f"Argument `{name}` must be a positive length, but it is {shown(value)}.")
         self.cutoff = float(cutoff)
         self.triple_cutoff = self.cutoff if triple_cutoff is None else float(triple_cutoff)
         if not (self.cutoff > 0 and self.triple_cutoff > 0):

@@ -77,7 +77,7 @@ def read_assimilate(
     given = ASSIMILATE.read(section, "deviation", "model_error")
     for key, methods in OWN.items():
         if key in section and given["method"] not in methods:
-            words = " and ".join(f'"{method}"' for method in methods)
+            words = " or ".join(f'"{method}"' for method in methods)
             raise section.error(key, f'goes with `method` {words}, but the method is "{given["method"]}".')
     _check_alone(section, tables, y0, experiments)
     (data,) = experiments
@@ -101,7 +101,7 @@ def read_assimilate(
 def _check_alone(section: Section, tables: Mapping[str, Any], y0: Any, experiments: Sequence[Experiment]) -> None:
     """Refuse what does not go with an assimilation."""
     for other in OTHERS:
-        if other in tables:
+        if tables.get(other) not in (None, []):
             raise StudyError(
                 f"[{other}] of `{section.file}` does not go with [assimilate], which finds the states of one run with known "
                 "numbers: leave it out."
@@ -130,11 +130,11 @@ def _widths(section: Section, key: str, y0: State) -> State:
     else:
         part = section.section(key)
         given = {name: part.number(name) for name in part.table}
+        for name in given:
+            check_known(name, named_leaves(y0), f"state for {section.where(key)}")
         for name in named_leaves(y0):
             if name not in given:
                 raise section.error(key, f"must give a number for every state, but `{name}` has none.")
-        for name in given:
-            check_known(name, named_leaves(y0), f"state for {section.where(key)}")
     found: dict[str, float] = {}
     for name, width in given.items():
         if width is None or not (np.isfinite(width) and width > 0):
@@ -152,17 +152,14 @@ def _errors(data: Experiment, noise: Mapping[str, Any], study: str) -> dict[str,
         own, model = data.errors.get(name), noise.get(name)
         if name in data.limits:
             raise StudyError(f"`{name}` of `{study}` is censored, which [assimilate] does not take.")
-        if own is not None and model is None:
-            wide = np.asarray(own, float)
-            # Errors of values that are missing do not count.
-            found[name] = np.where(np.isfinite(wide), wide, 1.0)
-        elif isinstance(model, Normal) and not isinstance(model.scale, str) and own is None:
-            found[name] = np.broadcast_to(np.asarray(model.scale, float), np.shape(values))
-        else:
+        if not isinstance(model, Normal) or isinstance(model.scale, str):
             raise StudyError(
-                f'`{name}` of `{study}` must have normal errors for [assimilate]: `{name} = {{ model = "normal", scale = 0.2 }}` '
-                "in [noise] with a number, or `errors` in its experiment."
+                f'`{name}` of `{study}` must have normal errors of known size for [assimilate]: `{name} = {{ model = "normal", '
+                "scale = 0.2 }` in [noise], which `errors` of the experiment multiply."
             )
+        # Errors of values that are missing do not count.
+        relative = np.ones(np.shape(values)) if own is None else np.where(np.isfinite(own), own, 1.0)
+        found[name] = float(model.scale) * relative
     return found
 
 

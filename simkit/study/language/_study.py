@@ -280,7 +280,7 @@ def study_from_text(
         experiments=tuple(experiments),
         simulate=simulate,
         averages=read_averages(sections["averages"], system, files),
-        assimilate=read_assimilate(sections["assimilate"], table, y0, experiments, noise),
+        assimilate=read_assimilate(sections["assimilate"], {**table, "events": happening}, y0, experiments, noise),
         fit=fit,
         profile=read_profile(sections["profile"], "profile" in table),
         sample=read_sample(sections["sample"]),
