@@ -118,9 +118,9 @@ def test_the_report_is_self_contained_and_escaped(finished):
     assert "<growth>" not in page
     assert "How fast?" in page
     assert page.count("data:image/") == 10  # nine figures and an equation
-    assert "<h2>Does the model fit?</h2>" in page
+    assert '<h2 id="does-the-model-fit">Does the model fit?</h2>' in page
     assert "predictive chi-square" in page
-    assert not re.search(r"""(src|href)=["'](?!data:)|@import|url\(""", page)
+    assert not re.search(r"""(src|href)=["'](?!data:|#)|@import|url\(""", page)
     assert "prefers-color-scheme: dark" in page
     for text in ("90 % interval", "R-hat", "SHA-256", "simkit reproduce", "float64", DATA.splitlines()[1]):
         assert text in page

@@ -97,7 +97,7 @@ def test_a_ball_bounces_as_in_the_closed_form(tmp_path):
     np.testing.assert_allclose(found.after["speed"][:3], -0.9 * found.before["speed"][:3], rtol=1e-12)
     assert found.names == ("bounce",)
     page = report(results)
-    assert re.search(r"<h2>Events</h2>\s*<ul><li>bounce 3 times, from 0.63\d* to 2.82\d*</li></ul>", page)
+    assert re.search(r">Events</h2>\s*<ul><li>bounce 3 times, from 0.63\d* to 2.82\d*</li></ul>", page)
 
 
 def test_a_thermostat_has_the_period_of_the_closed_form(tmp_path):
