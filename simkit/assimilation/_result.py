@@ -63,6 +63,12 @@ class Assimilation(eqx.Module):
         first = int(failed[0])
         return f"The forecast to t = {float(self.times[first]):g} failed: {Status(int(status[first])).message}"
 
+    def late_chi_square(self) -> tuple[float, int]:
+        """Give chi-square an observation, and their number, of the times that are left when an ensemble has settled."""
+        late = slice(int(SETTLING * self.times.size), None)
+        count = int(np.sum(np.asarray(self.observed)[late]))
+        return float(np.sum(np.asarray(self.chi_square)[late])) / max(count, 1), count
+
     def facts(self) -> list[tuple[str, str]]:
         """List what is printed: names and sentences."""
         begin = int(SETTLING * self.times.size)
@@ -85,9 +91,9 @@ class Assimilation(eqx.Module):
         late_spread = "" if self.smoothed is None else f", {spread(self.smoothed_deviation):.4g} smoothed"
         text = f"{spread(self.deviation):.4g} analysed, {spread(self.forecast_deviation):.4g} forecast{late_spread}"
         rows.append(("spread", text))
-        count = max(float(np.sum(np.asarray(self.observed)[late])), 1.0)
-        ratio = float(np.sum(np.asarray(self.chi_square)[late])) / count
-        rows.append(("chi-square", f"{ratio:.3f} an observation, 1 where spread and errors are right"))
+        rows.append(
+            ("chi-square", f"{self.late_chi_square()[0]:.3f} an observation, 1 where spread and errors are right")
+        )
         rows.append(("effective rank", f"{mean(self.effective_rank):.1f} of {_flat(self.mean).shape[1]} numbers"))
         return rows
 

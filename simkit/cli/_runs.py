@@ -13,6 +13,7 @@ from ._options import chosen_models
 from ._signals import NOTHING, Terminated, telling
 
 TIME_UP, INTERRUPTED, TERMINATED = 124, 130, 143
+GOES_ON = "\nThe same command goes on from what is kept."
 
 
 def run(options: argparse.Namespace) -> int:
@@ -122,8 +123,7 @@ def _assimilated(options: argparse.Namespace, study: Any, folder: Path) -> int:
         )
     say = say_of(options)
     say(study.title)
-    goes_on = "\nThe same command goes on from what is kept."
-    left = lambda: "Interrupted before the last time." + goes_on * (folder / UNFINISHED).is_dir()
+    left = lambda: "Interrupted before the last time." + GOES_ON * (folder / UNFINISHED).is_dir()
     asked = {"overwrite": options.overwrite, "say": say, "command": options.command_line, "within": options.within}
     try:
         with telling(left):
@@ -131,10 +131,11 @@ def _assimilated(options: argparse.Namespace, study: Any, folder: Path) -> int:
     except KeyboardInterrupt as error:
         return _stopped(options, error, left())
     if found.cut:
-        return _cut(options, found.cut + goes_on)
+        return _cut(options, found.cut + GOES_ON)
+    assert found.assimilation is not None
     _keep_sources(study, folder)
-    facts = dict(found.assimilation.facts()) if found.assimilation is not None else {}
-    return _ended(options, study, folder, found.files, [f"\n{found.assimilation}\n"], {"assimilation": facts})
+    content = {"assimilation": dict(found.assimilation.facts())}
+    return _ended(options, study, folder, found.files, [f"\n{found.assimilation}\n"], content)
 
 
 def _left(kept: Sequence[Any], goes_on: bool, opening: str) -> str:
@@ -143,7 +144,7 @@ def _left(kept: Sequence[Any], goes_on: bool, opening: str) -> str:
     if kept:
         done = [name for name in ("fit", "posterior", "prediction", "profiles") if getattr(kept[0], name) is not None]
         text = f"{opening}Finished and kept in {kept[0].files[0]}: {', '.join(done)}."
-    return f"{text}\nThe same command goes on from what is kept." if goes_on else text
+    return f"{text}{GOES_ON}" if goes_on else text
 
 
 def _stopped(options: argparse.Namespace, error: KeyboardInterrupt, text: str) -> int:

@@ -87,23 +87,21 @@ def randomised_draws(
     proper, level = _slopes(problem, fit)
     probe, *keys = jax.random.split(key, count + 1)
     coarse = _coarse(method, problem, fit, probe)
-    rows, learnt, shells = [], Changes.of(fit.z.size, fit.z.dtype, method.memory), None
-    if coarse is not None:
-        shells = coarse.shells
+    rows, learnt = [], Changes.of(fit.z.size, fit.z.dtype, method.memory)
+    shells = None if coarse is None else coarse.shells
     with Progress(None, 0, progress, verb="draw") as counter:
         for i, own in enumerate(keys):
             for_data, for_prior = jax.random.split(own)
             lean = problem.with_data(_disturbed(problem, errors, for_data)).lean()
             tilt = level - proper * jax.random.normal(for_prior, fit.z.shape, fit.z.dtype)
             way, _ = begin(lean, fit.z, learnt, shells, probe, tilt)
-            shells, learnt = way.shells, way.changes
             end = descended(way, coarse, method, float(method.tolerance), fit.first, counter)
             if end.status != CONVERGED:
                 raise SimulationError(
                     f"Draw {i} of {count} did not converge: its gradient is {end.gradients[-1]:.1e} of the first after "
                     f"{way.looks} looks. Raise `max_steps` or `tolerance` of `method`."
                 )
-            learnt = way.changes
+            shells, learnt = way.shells, way.changes
             rows.append(end.z)
             counter.tell(f"{i + 1} of {count} draws")
     return jax.vmap(problem.natural)(jnp.stack(rows))

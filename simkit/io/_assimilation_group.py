@@ -32,10 +32,10 @@ def write_assimilation(group: h5py.Group, found: Assimilation) -> None:
     inner: dict[str, tuple[str, ...]] = {}
     for leaf, values in named_leaves(found.mean).items():
         inner[leaf] = write_inner(group, leaf or "y", np.shape(values)[1:])
-    ensemble = {np.shape(x)[0] for x in jax.tree.leaves(found.last) if np.ndim(x)}
-    lead = np.ndim(jax.tree.leaves(found.last)[0]) == np.ndim(jax.tree.leaves(found.mean)[0])
+    last, mean = jax.tree.leaves(found.last)[0], jax.tree.leaves(found.mean)[0]
+    lead = np.ndim(last) == np.ndim(mean)  # that of 4D-Var is one state
     if lead:
-        write_dimension(group, "member", np.arange(ensemble.pop()))
+        write_dimension(group, "member", np.arange(np.shape(last)[0]))
     fronts = dict.fromkeys(STATES, ("time",)) | {"last": ("member",) * lead, "members": ("time", "member")}
     for part, front in fronts.items():
         if (tree := getattr(found, part)) is None:

@@ -90,7 +90,7 @@ def read_field_fit(group: h5py.Group) -> FieldFit:
 
 def _write_prior(group: h5py.Group, block: Block, prior: AbstractFieldPrior) -> tuple[str, ...]:
     """Write the numbers of a prior of fields, and return its ends."""
-    if type(prior).__name__ not in KINDS or not isinstance(prior, KINDS[type(prior).__name__]):
+    if type(prior) not in KINDS.values():
         raise ArgumentError(
             f"The prior of `{block.name}` must be a `simkit.fields.Matern` or `TotalVariation` for the fit to be saved, but it is "
             f"a `{type(prior).__name__}`, of which a file cannot hold the code. Keep the arrays of the fit, such as "

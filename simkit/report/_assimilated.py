@@ -9,9 +9,6 @@ from ._tables import as_table
 SURE, LARGE = 4.0, 1.5
 """Standard errors from 1, and the factor, beyond which chi-square an observation says that spread and errors are wrong."""
 
-SETTLED = 0.25
-"""Share of the times that is left out at the begin, while an ensemble takes its spread."""
-
 
 def assimilation_rows(found: Assimilation) -> str:
     """The table of what is printed, but for the statistics that have answers of their own."""
@@ -28,16 +25,12 @@ def assimilation_method(found: Assimilation) -> str:
 
 
 def assimilation_answers(found: Assimilation) -> list[Answer]:
-    """Two questions: do spread and errors fit what was seen, and did the correction bring states nearer to it?"""
-    late = slice(int(SETTLED * found.times.size), None)
-    count = float(np.sum(np.asarray(found.observed)[late]))
+    """One question: do spread and errors fit what was seen?"""
+    ratio, count = found.late_chi_square()
     question = "Do the spread of states and the errors of data fit what was seen?"
     if count == 0:
         return [Answer(question, "untested", "Nothing was seen in the last three quarters of the times.")]
-    ratio = float(np.sum(np.asarray(found.chi_square)[late])) / count
-    text = (
-        f"Chi-square is {ratio:.3g} an observation, of {count:.0f} in the last three quarters of the times; 1 is right."
-    )
+    text = f"Chi-square is {ratio:.3g} an observation, of {count} in the last three quarters of the times; 1 is right."
     # The variance of chi-square with so many degrees of freedom.
     sure = abs(ratio - 1) > SURE * np.sqrt(2 / count)
     if sure and ratio > LARGE:

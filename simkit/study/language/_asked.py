@@ -156,9 +156,8 @@ PREDICT = Table(
 
 def read_fit(section: Section) -> dict[str, Any]:
     asked = FIT.read(section, "horizons", "weights", "by")
-    asked |= {
-        key: section.table[key] for key in ("weights", "by") if key in section
-    }  # of several kinds, which `Sparse` checks
+    # Values of several kinds, which `Sparse` checks.
+    asked |= {key: section.table[key] for key in ("weights", "by") if key in section}
     if "horizons" in section:
         horizons = section.numbers("horizons")
         if not horizons or not all(isinstance(h, int | float) and 0 < h <= 1 for h in horizons) or horizons[-1] != 1:

@@ -74,17 +74,16 @@ def read_assimilate(
     if "assimilate" not in tables:
         return {}
     section.need("method", "deviation")
-    given = ASSIMILATE.read(section, "deviation", "model_error")
+    asked = ASSIMILATE.read(section, "deviation", "model_error")
     for key, methods in OWN.items():
-        if key in section and given["method"] not in methods:
+        if key in section and asked["method"] not in methods:
             words = " or ".join(f'"{method}"' for method in methods)
-            raise section.error(key, f'goes with `method` {words}, but the method is "{given["method"]}".')
+            raise section.error(key, f'goes with `method` {words}, but the method is "{asked["method"]}".')
     _check_alone(section, tables, y0, experiments)
     (data,) = experiments
     deviation = _widths(section, "deviation", y0)
     error = _widths(section, "model_error", y0) if "model_error" in section else None
     section.finish("deviation", "model_error")
-    asked = {key: value for key, value in given.items() if value is not None}
     with at_place(section.where()):
         observations = Observations(
             data.times, dict(data.data), errors=_errors(data, noise, section.file), start=data.start

@@ -82,6 +82,6 @@ def with_field_method(
         )
     if tables.get("sample", {}).get("method", "nuts") != "nuts":
         raise StudyError(f'`method` in [sample] of `{name}` must be "nuts", since `{path}` has a prior of fields.')
-    priors = [getattr(one, "prior", None) for one in free.values()]
-    gaussian = not any(isinstance(prior, fields.TotalVariation) for prior in priors)
-    return {"method": FIELD_METHODS[not gaussian], **fit}
+    newton, descent = FIELD_METHODS
+    edges = any(isinstance(getattr(one, "prior", None), fields.TotalVariation) for one in free.values())
+    return {"method": descent if edges else newton, **fit}
