@@ -107,6 +107,7 @@ if TYPE_CHECKING:
     from .fitting import plan as plan
     from .fitting import profile as profile
     from .fitting import profile_prediction as profile_prediction
+    from .fitting import randomised_draws as randomised_draws
     from .infer import ABCSMC as ABCSMC
     from .infer import MCLMC as MCLMC
     from .infer import NUTS as NUTS
