@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..linear import cholesky, inverse, log_determinant, solve
-from ..problem import Population, Problem
+from ..problem import Population, Problem, from_scales, to_scales
 from ._inside import inside
 
 SLOWEST = 0.95**0.5
@@ -47,11 +47,10 @@ class Statistics(eqx.Module):
 def numbers_of(population: Population, theta: Float[Array, " parameters"]) -> Numbers:
     """The numbers of a population on the scale of g."""
     count, first = len(population.names), population.first
-    mean, log = theta[np.array(population.means)], np.array(population.log)
     effects = theta[first + count : first + count + len(population.owners)]
     start = first + count + len(population.owners)
     return Numbers(
-        jnp.where(log, jnp.log(jnp.where(log, mean, 1)), mean),
+        to_scales(population.links, theta[np.array(population.means)]),
         effects,
         theta[first : first + count][:, None] * population.root(theta),
         theta[start : start + len(population.switching)],
@@ -173,8 +172,7 @@ def _closed(population: Population, statistics: Statistics, theta: Array) -> Arr
     mean, effects = found[:count] + statistics.origin, found[count:]
     scatter = _scatter(population, statistics, Numbers(mean, effects, numbers.root, numbers.occasions))
     spread = jnp.sqrt(jnp.maximum(jnp.diag(scatter) / len(population.labels), tiny))
-    log = np.array(population.log)
-    theta = theta.at[np.array(population.means)].set(jnp.where(log, jnp.exp(jnp.where(log, mean, 0)), mean))
+    theta = theta.at[np.array(population.means)].set(from_scales(population.links, mean))
     theta = theta.at[first : first + count].set(spread)
     theta = theta.at[first + count : first + count + len(population.owners)].set(effects)
     if population.switching:

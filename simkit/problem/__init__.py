@@ -56,6 +56,9 @@ from ._individual import Population as Population  # internal
 from ._information import Information as Information  # internal
 from ._information import weighted as weighted  # internal
 from ._likelihood import AbstractLikelihood as AbstractLikelihood
+from ._links import SCALES as SCALES  # internal
+from ._links import from_scales as from_scales  # internal
+from ._links import to_scales as to_scales  # internal
 from ._measure import measured as measured  # internal
 from ._measure import outputs_by_name as outputs_by_name  # internal
 from ._measurement import AbstractMeasurement as AbstractMeasurement

@@ -20,8 +20,9 @@ from ._noise import AbstractNoise
 
 
 def covariates_of(experiments: Sequence[Experiment]) -> tuple[tuple[tuple[str, float], ...], ...]:
-    """Name and number of what is known of the individual of each experiment, hashable."""
-    return tuple(tuple(sorted(experiment.covariates.items())) for experiment in experiments)
+    """Name and number of what is known of the individual of each experiment, hashable; NaN where it is missing."""
+    number = lambda value: value if isinstance(value, float) else float("nan")
+    return tuple(tuple((key, number(e.covariates[key])) for key in sorted(e.covariates)) for e in experiments)
 
 
 class Dataset(eqx.Module):

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpyro.distributions as dist
 
 from .._doors import check_kind, check_mapping, shown
 from .._errors import ArgumentError, DataError
@@ -35,7 +36,8 @@ class Experiment:
     - `errors`: output name to known relative sizes of the scatter, one a datum, by which the noise scale is multiplied: give
         standard deviations here and fix the scale at 1, or leave it free to estimate a common factor.
     - `individual`: whose data these are, where parameters differ between individuals (`Individual`); by default the
-        experiment's own name. `covariates`: what is known of that individual, name -> number.
+        experiment's own name. `covariates`: what is known of that individual, name -> number, or where it is missing the normal or
+        log-normal distribution that it has in the population, such as `dist.Normal(70.0, 12.0)`.
     - `occasions`: where parameters differ between occasions (`Individual(occasion_spread=)`), the name of the one on which all of
         it was observed, or name -> the time at which each begins; the first holds before its time as well. Experiments of one
         individual that name the same occasion share it.
@@ -60,7 +62,7 @@ class Experiment:
         errors: Mapping[str, Any] | None = None,
         replicates: bool = False,
         individual: str | None = None,
-        covariates: Mapping[str, float] | None = None,
+        covariates: Mapping[str, float | dist.Distribution] | None = None,
         occasions: str | Mapping[str, float] | None = None,
         groups: Mapping[str, str] | None = None,
     ):
@@ -128,7 +130,7 @@ class Experiment:
         self.set: dict[str, float | str | np.ndarray] = dict(set or {})
         # Texts of tables are NumPy's, which would be taken for arrays.
         self.individual = str(name if individual is None else individual)
-        self.covariates = {key: float(value) for key, value in (covariates or {}).items()}
+        self.covariates = _covariates(name, covariates)
         self.occasions = _occasions(name, occasions)
         self.groups = _groups(name, groups)
 
@@ -234,3 +236,20 @@ def _numbers(what: str, values: object) -> np.ndarray:
 
 def _first_bad(array: np.ndarray) -> int:
     return int(np.argmin(np.isfinite(array.reshape(array.shape[0], -1)).all(axis=1)))
+
+
+def _covariates(name: str, covariates: Mapping[str, Any] | None) -> dict[str, float | dist.Distribution]:
+    """Return the covariates of an experiment: numbers, and distributions of those that are missing."""
+    found: dict[str, float | dist.Distribution] = {}
+    for key, value in (covariates or {}).items():
+        if isinstance(value, dist.Distribution):
+            if not isinstance(value, dist.Normal | dist.LogNormal) or value.batch_shape:
+                raise ArgumentError(
+                    f"The covariate `{key}` of experiment `{name}` must be a number, or where it is missing one normal or "
+                    f"log-normal distribution, such as `dist.Normal(70.0, 12.0)`, but it is {shown(value)}. Model the groups of a "
+                    "category apart, or leave out who has none."
+                )
+            found[key] = value
+        else:
+            found[key] = float(value)
+    return found

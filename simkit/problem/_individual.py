@@ -1,6 +1,5 @@
 """Populations: parameters that differ from individual to individual, drawn from a distribution whose numbers are unknown."""
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -11,12 +10,14 @@ import numpyro.distributions as dist
 from jaxtyping import Array, Float, Int
 
 from .._doors import check_mapping, shown
-from .._errors import ArgumentError, check_known
+from .._errors import ArgumentError
 from ..core import POSITIVE, REAL, Support, as_float_array
 from ._condition_table import Table
+from ._covariates import Missing, missing_covariates
 from ._experiment import Experiment
-from ._free import Free, Transform, Unknown, unknown
+from ._free import Free, Unknown, unknown
 from ._groups import Level, levels_of
+from ._links import Link, Scale, link_of, moved_by
 from ._unknowns import blocks_of, size_of
 
 
@@ -28,8 +29,9 @@ class Individual(NamedTuple):
     \qquad \eta_i, \kappa_{ik}, \zeta_{lg} \sim N(0, 1)$$
 
     for individual i on occasion k, in the group $g_l(i)$ of each level l, where g is the logarithm (the parameter is log-normally
-    distributed around its median) or the identity. What is estimated are the mean, the spreads, the effects of covariates and,
-    non-centred, each $\eta_i$, $\kappa_{ik}$ and $\zeta_{lg}$. Without `occasion_spread` a parameter is the same on all occasions.
+    distributed around its median), the logit or probit between two ends, or the identity. What is estimated are the mean, the
+    spreads, the effects of covariates and, non-centred, each $\eta_i$, $\kappa_{ik}$ and $\zeta_{lg}$. Without `occasion_spread` a
+    parameter is the same on all occasions.
 
     **Arguments:**
 
@@ -39,7 +41,8 @@ class Individual(NamedTuple):
     - `effects`: covariate -> what is known of its effect on g. Experiments bring the values: `Experiment(covariates=)`. Centre
         them, so that the mean is that of a usual individual.
     - `correlated`: whether the parameter is correlated with all others that are.
-    - `transform`: g, "log" or "linear"; by default "log" where the support is positive.
+    - `transform`: g, "linear", "log", or for a parameter between two ends, those of its support or else of the mean's bounds,
+        "logit" or "probit"; by default "log" where the support is positive and "logit" where it has two ends.
     - `occasion_spread`: what is known of the standard deviation of g between the occasions of one individual (inter-occasion
         variability). Experiments say which occasions there are: `Experiment(occasions=)`.
     - `group_spreads`: level -> what is known of the standard deviation of g between the groups of that level, such as the hospitals
@@ -53,7 +56,7 @@ class Individual(NamedTuple):
     spread: Free | float | None = None
     effects: Mapping[str, Free] = {}
     correlated: bool = False
-    transform: Transform | None = None
+    transform: Scale | None = None
     occasion_spread: Free | None = None
     group_spreads: Mapping[str, Free] = {}
 
@@ -71,16 +74,17 @@ class Population(eqx.Module):
 
     `theta` holds, in this order: all other free parameters with the means, spreads, effects, spreads of occasions and of groups,
     correlations, and the deviations: $\\eta$, of each parameter those of all individuals, then $\\kappa$, of each those of all
-    occasions, then $\\zeta$, of each level and parameter those of all groups.
+    occasions, then $\\xi$ of covariates that are missing, then $\\zeta$, of each level and parameter those of all groups.
 
     - `covariates`: shape `(effect, individual)`.
     - `names`, `labels`: the parameters that differ, and the individuals.
     - `means`: where the means stand in `theta`; `first`: how many numbers stand before the spreads.
-    - `log`: which parameters are log-normally distributed; `owners`: whose effect each is.
+    - `links`: the scale on which each is normal; `owners`: whose effect each is.
     - `correlated`: which of the parameters are correlated with each other.
     - `switching`: which of them differ between occasions; `visits`: the occasions of all individuals.
     - `levels`: groups of individuals, the innermost first.
     - `between`: which parameters have a spread between individuals, and so deviations of theirs.
+    - `missing`: covariates that some individuals lack, which are deviations of theirs too.
     """
 
     covariates: Float[Array, "effect individual"]
@@ -88,7 +92,7 @@ class Population(eqx.Module):
     labels: tuple[str, ...] = eqx.field(static=True)
     means: tuple[int, ...] = eqx.field(static=True)
     first: int = eqx.field(static=True)
-    log: tuple[bool, ...] = eqx.field(static=True)
+    links: tuple[Link, ...] = eqx.field(static=True)
     owners: tuple[int, ...] = eqx.field(static=True)
     correlated: tuple[int, ...] = eqx.field(static=True)
     rows: tuple[int, ...] = eqx.field(static=True)  # the individual of each experiment
@@ -97,6 +101,7 @@ class Population(eqx.Module):
     visits: tuple[Visit, ...] = eqx.field(static=True, default=())
     levels: tuple[Level, ...] = eqx.field(static=True, default=())
     between: tuple[int, ...] = eqx.field(static=True, default=())
+    missing: tuple[Missing, ...] = eqx.field(static=True, default=())
 
     @property
     def shared(self) -> int:
@@ -110,14 +115,24 @@ class Population(eqx.Module):
         return self.first + len(self.between) + len(self.owners) + len(self.switching)
 
     @property
+    def _plain(self) -> bool:
+        """Whether all individuals have the same deviations, each its own."""
+        return not (self.switching or self.levels or self.missing)
+
+    @property
     def total(self) -> int:
         """Number of all free parameters."""
         return self.shared + self.places.size
 
     @property
     def own_effects(self) -> int:
-        """Number of the deviations of the individual that has most, its own and those of its occasions."""
-        return len(self.between) + len(self.switching) * max((visit.number + 1 for visit in self.visits), default=0)
+        """Number of the deviations of the individual that has most: its own, of its occasions and of missing covariates."""
+        return len(self.between) + len(self.switching) * self.most_occasions + len(self.missing)
+
+    @property
+    def most_occasions(self) -> int:
+        """Number of the occasions of the individual that has most."""
+        return max((visit.number + 1 for visit in self.visits), default=0)
 
     @property
     def effects(self) -> int:
@@ -127,10 +142,13 @@ class Population(eqx.Module):
     @property
     def places(self) -> Int[np.ndarray, " deviations"]:
         """The place of each deviation of `theta` in the flat array `(effect, individual)`; that of a group at its first member."""
-        size, most = len(self.labels), (self.own_effects - len(self.between)) // max(len(self.switching), 1)
+        size, most = len(self.labels), self.most_occasions
         own = np.array([visit.number * size + visit.individual for visit in self.visits], int)
         base, column = len(self.between) * size, self.own_effects
         found = [np.arange(base), *(base + m * most * size + own for m in range(len(self.switching)))]
+        column -= len(self.missing)
+        found += [(column + k) * size + np.array(one.people) for k, one in enumerate(self.missing)]
+        column += len(self.missing)
         for level in self.levels:
             found += [(column + m) * size + level.first for m in range(len(level.effects))]
             column += len(level.effects)
@@ -164,7 +182,7 @@ class Population(eqx.Module):
         0 for an occasion that it does not have.
         """
         found = theta[self.shared :]
-        if self.switching or self.levels:
+        if not self._plain:
             found = jnp.concatenate([found, jnp.zeros_like(found, shape=(1,))])[self.sources]
         return found.reshape(self.effects, len(self.labels)).T
 
@@ -173,8 +191,7 @@ class Population(eqx.Module):
     ) -> Float[Array, " parameters"]:
         """The free parameters with other deviations; those of a group are those of its first member."""
         found = deviations.T.ravel()
-        plain = not (self.switching or self.levels)
-        return jnp.concatenate([theta[: self.shared], found if plain else found[self.places]])
+        return jnp.concatenate([theta[: self.shared], found if self._plain else found[self.places]])
 
     def root(self, theta: Float[Array, " parameters"]) -> Float[Array, "effect effect"]:
         """The lower triangular root of the correlation matrix, made of partial correlations.
@@ -221,8 +238,10 @@ class Population(eqx.Module):
         if self.owners:
             effects = theta[self.first + count : self.first + count + len(self.owners)]
             owner = (np.array(self.owners)[None] == np.arange(len(self.names))[:, None]).astype(theta.dtype)
-            moved = moved + jnp.asarray(owner) @ (effects[:, None] * self.covariates)
-        spread, start = self._group_spreads, self.shared + size + len(self.switching) * len(self.visits)
+            start = self.shared + size + len(self.switching) * len(self.visits)
+            moved = moved + jnp.asarray(owner) @ (effects[:, None] * self._known(theta, start))
+        spread = self._group_spreads
+        start = self.shared + size + len(self.switching) * len(self.visits) + sum(len(m.people) for m in self.missing)
         for level in self.levels:
             for k in level.effects:
                 own = theta[start : start + len(level.labels)]
@@ -230,10 +249,17 @@ class Population(eqx.Module):
                 spread, start = spread + 1, start + len(level.labels)
         return moved
 
+    def _known(self, theta: Array, start: int) -> Array:
+        """Return the covariates, those that are missing by their deviations."""
+        found = self.covariates
+        for one in self.missing:
+            found = one.filled(found, theta[start : start + len(one.people)])
+            start += len(one.people)
+        return found
+
     def _natural(self, theta: Array, moved: Array, which: Sequence[int]) -> Array:
         """Return parameters from what is added to their means on the scale of g."""
-        mean, log = theta[np.array(self.means)[list(which)]][:, None], np.array(self.log)[list(which)][:, None]
-        return jnp.where(log, mean * jnp.exp(jnp.where(log, moved, 0)), mean + moved)
+        return moved_by([self.links[k] for k in which], theta[np.array(self.means)[list(which)]], moved)
 
     def extended(self, theta: Float[Array, " parameters"]) -> Float[Array, " more"]:
         """The free parameters, and behind them the values of all individuals and occasions, to which tables point."""
@@ -303,8 +329,9 @@ def population_of(
     labels = tuple(dict.fromkeys(owners))
     if len(labels) < 2:
         raise ArgumentError(f"A population must have at least two individuals, but there is only `{owners[0]}`.")
-    log = [_is_log(name, individual, metadata[name].support) for name, individual in individuals.items()]
-    scales = ["1" if logs else metadata[name].unit for name, logs in zip(names, log, strict=True)]
+    ends = {one.name: (one.lower, one.upper) for one in found}
+    links = tuple(link_of(n, one.transform, ends[n], metadata[n].support) for n, one in individuals.items())
+    scales = [metadata[name].unit if link.scale == "linear" else "1" for name, link in zip(names, links, strict=True)]
     spreads = {k: spread for k, name in enumerate(names) if (spread := _spread(name, individuals[name])) is not None}
     added = [unknown(f"{names[k]}.spread", spread, POSITIVE) for k, spread in spreads.items()]
     units = [scales[k] for k in spreads]
@@ -339,18 +366,19 @@ def population_of(
         for k in anew
         for visit in visits
     ]
+    covariates, missing = missing_covariates([c for _, c in owned], labels, owners, experiments)
+    added += [unknown(f"xi.{one.name}.{labels[i]}", each, REAL) for one in missing for i in one.people]
     added += [
         unknown(f"zeta.{names[k]}.{level.name}.{group}", each, REAL) for level, k in grouped for group in level.labels
     ]
     units += ["1"] * (len(added) - len(units))
-    covariates = np.array([_covariate(c, labels, owners, experiments) for _, c in owned]).reshape(-1, len(labels))
     population = Population(
         as_float_array(covariates),
         names,
         labels,
         tuple(places[name] for name in names),
         size_of(blocks),
-        tuple(log),
+        links,
         tuple(k for k, _ in owned),
         correlated,
         tuple(labels.index(owner) for owner in owners),
@@ -359,6 +387,7 @@ def population_of(
         visits,
         levels,
         tuple(spreads),
+        missing,
     )
     return population, added
 
@@ -376,19 +405,6 @@ def _spread(name: str, individual: Individual) -> Free | None:
             "cannot be `correlated`. Write a `Free` in place of the `Individual` where nothing differs."
         )
     return None
-
-
-def _is_log(name: str, individual: Individual, support: Support) -> bool:
-    """Tell whether the logarithm of a parameter differs between individuals."""
-    if not (support.positive or (math.isinf(support.lower) and math.isinf(support.upper))):
-        raise ArgumentError(
-            f"`{name}` must be positive or unbounded to differ between individuals, but its support is {support}."
-        )
-    if individual.transform == "linear" and support.positive:
-        raise ArgumentError(
-            f"`{name}` must be positive, so its logarithm must differ between individuals, but its transform is linear."
-        )
-    return support.positive if individual.transform is None else individual.transform == "log"
 
 
 def visits_of(experiments: Sequence[Experiment], labels: Sequence[str]) -> tuple[Visit, ...]:
@@ -409,19 +425,3 @@ def visits_of(experiments: Sequence[Experiment], labels: Sequence[str]) -> tuple
             "occasions cannot be told apart. Leave `occasion_spread` out."
         )
     return visits
-
-
-def _covariate(
-    name: str, labels: Sequence[str], owners: Sequence[str], experiments: Sequence[Experiment]
-) -> list[float]:
-    """One covariate of all individuals."""
-    values: dict[str, float] = {}
-    for owner, experiment in zip(owners, experiments, strict=True):
-        check_known(name, experiment.covariates, f"covariate (of experiment `{experiment.name}`)")
-        value = experiment.covariates[name]
-        if values.setdefault(owner, value) != value or not math.isfinite(value):
-            raise ArgumentError(
-                f"The covariate `{name}` of `{owner}` must be one finite number in all of its experiments, but it is "
-                f"{values[owner]:g} and {value:g}."
-            )
-    return [values[label] for label in labels]

@@ -41,7 +41,7 @@ def plot_forest(
     known = list(dict.fromkeys(name for table in tables.values() for name in table))
     for name in names or ():
         check_known(name, known, "parameter of these results")
-    wanted = list(names or [name for name in known if not name.startswith(("eta.", "kappa."))][:MOST])
+    wanted = list(names or [name for name in known if not name.startswith(("eta.", "kappa.", "xi.", "zeta."))][:MOST])
     rows, columns = grid(len(wanted), columns)
     height = 0.55 + 0.2 * len(results)
     figure = new_figure(1.2 + 2.1 * columns, 0.3 + height * rows + 0.2 * rows)

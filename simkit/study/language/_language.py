@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from ...problem import SCALES
 from ._asked import FIT, PREDICT, SAMPLE
 from ._assimilated import ASSIMILATE
 from ._field_priors import FIELD_PRIORS
@@ -112,7 +113,7 @@ _INDIVIDUAL = Table(
             "a table", "effects of covariates by name", table=Table("", {}, Key("a table", "", table=Table("", _FREE)))
         ),
         "correlated": Key("true or false", "whether it correlates with the others", False),
-        "transform": Key("a name", "the coordinate in which individuals are normal", choices=lambda: ("linear", "log")),
+        "transform": Key("a name", "the coordinate in which individuals are normal", choices=lambda: SCALES),
         "occasion_spread": Key("a table", "the standard deviation between occasions", table=Table("", _FREE)),
         "group_spreads": Key(
             "a table",

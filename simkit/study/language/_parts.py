@@ -23,7 +23,7 @@ from ...core import (
 )
 from ...engine import Adaptive, Courant, Fixed
 from ...md import REDUCED
-from ...problem import AbstractNoise, Free, Individual, prior_from_text
+from ...problem import SCALES, AbstractNoise, Free, Individual, prior_from_text
 from ...solvers import as_solver
 from ._built import check_support, read_potential
 from ._field_priors import FIELD_PRIORS, read_field_prior
@@ -265,7 +265,7 @@ def _individual(name: str, part: Section) -> Free | Individual:
     effects = own.section("effects")
     found = {covariate: _free(f"{name}.{covariate}", effects.section(covariate)) for covariate in effects.table}
     correlated = bool(own.get("correlated", "true or false", False))
-    transform: Any = own.name("transform", ("linear", "log"), "transform")
+    transform: Any = own.name("transform", SCALES, "transform")
     anew = own.section("occasion_spread")
     occasions = _free(f"{name}.occasion_spread", anew) if "occasion_spread" in own else None
     above = own.section("group_spreads")
