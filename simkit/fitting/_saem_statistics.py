@@ -237,9 +237,11 @@ def _has_prior(problem: Problem) -> list[bool]:
 def _newton(objective: Any, within: Any, u: Array) -> Array:
     """One step of Newton's method upwards, halved until it gains."""
     slope, bend = jax.grad(objective)(u), -jax.hessian(objective)(u)
-    values, vectors = jnp.linalg.eigh(bend)
+    own = jnp.sqrt(jnp.abs(jnp.diag(bend)))
+    own = jnp.where(own > 0, own, 1)  # of coordinates of any unit
+    values, vectors = jnp.linalg.eigh(bend / own[:, None] / own)
     size = jnp.maximum(jnp.abs(values), LEAST_CURVATURE * jnp.max(jnp.abs(values)))
-    step = vectors @ ((vectors.T @ slope) / size)
+    step = vectors @ ((vectors.T @ (slope / own)) / size) / own
     tries = jax.vmap(lambda share: within(u + share * step))(0.5 ** jnp.arange(HALVINGS, dtype=u.dtype))
     values = jax.vmap(objective)(tries)
     best = jnp.argmax(values)

@@ -30,6 +30,7 @@ from ..fitting import (
 )
 from ..problem import AbstractNoise, Limits, Problem, check_problem, check_sequential, coarse
 from ._influence import Influence, Local, in_numpy, influences, local_view, views_of_draws
+from ._modes import root_of
 from ._posterior import Posterior
 
 RANKS = 2000
@@ -272,9 +273,9 @@ def _draws(problem: Problem, result: FitResult | Posterior, count: int, key: PRN
     if isinstance(result, Posterior):
         flat = np.asarray(result.flat(), float)
         return flat[np.linspace(0, len(flat) - 1, min(count, len(flat))).round().astype(int)]
-    values, vectors = np.linalg.eigh(np.asarray(result.covariance, float))
-    white = np.asarray(jax.random.normal(jax.random.fold_in(key, 1), (count, len(values))), float)
-    z = np.asarray(result.z, float) + white * np.sqrt(np.maximum(values, 0)) @ vectors.T
+    root = root_of(np.asarray(result.covariance, float))
+    white = np.asarray(jax.random.normal(jax.random.fold_in(key, 1), (count, len(root))), float)
+    z = np.asarray(result.z, float) + white @ root.T
     log = np.array(result.log, bool)
     theta = np.where(log, np.exp(np.where(log, z, 0)), z)
     bounds = np.asarray(result.bounds, float)

@@ -49,7 +49,7 @@ class Modes(NamedTuple):
 
     def roots(self) -> np.ndarray:
         """Roots of the covariances."""
-        return np.stack([_root(each) for each in self.covariances])
+        return np.stack([root_of(each) for each in self.covariances])
 
 
 def modes_of(target: Target, fit: FitResult | FieldFit, approximation: Approximation) -> Modes:
@@ -70,12 +70,20 @@ def modes_of(target: Target, fit: FitResult | FieldFit, approximation: Approxima
     return Modes(centers, spreads, shares(mass[chosen]), chosen, fit)
 
 
-def _root(covariance: np.ndarray) -> np.ndarray:
+def root_of(covariance: np.ndarray) -> np.ndarray:
+    """A root R of a covariance, $R R^T$, which may be singular as far as its float type can tell."""
     try:
         return np.linalg.cholesky(covariance)
-    except np.linalg.LinAlgError:  # which is singular as far as its float type can tell
-        values, vectors = np.linalg.eigh(covariance)
-        return vectors * np.sqrt(np.maximum(values, 0))
+    except np.linalg.LinAlgError:
+        size, values, vectors = _principal(covariance)
+        return size[:, None] * vectors * np.sqrt(np.maximum(values, 0))
+
+
+def _principal(covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Standard deviations, and the eigenvalues and eigenvectors of the correlations: small numbers beside large ones keep theirs."""
+    size = np.sqrt(np.diag(covariance))
+    size = np.where(size > 0, size, 1)
+    return size, *np.linalg.eigh(covariance / size[:, None] / size)
 
 
 def visited(modes: Modes, u: np.ndarray) -> np.ndarray:
@@ -86,10 +94,10 @@ def visited(modes: Modes, u: np.ndarray) -> np.ndarray:
     thinned = np.asarray(u, float)[:, :: max(1, u.shape[1] // LOOKED_AT)]
     scores, squares = [], []
     for center, covariance in zip(modes.centers, modes.covariances, strict=True):
-        values, vectors = np.linalg.eigh(np.asarray(covariance, float))
+        size, values, vectors = _principal(np.asarray(covariance, float))
         values = np.maximum(values, 1e-300)
-        squares.append((((thinned - center) @ vectors) ** 2 / values).sum(axis=-1))
-        scores.append(squares[-1] + np.log(values).sum())
+        squares.append((((thinned - center) / size @ vectors) ** 2 / values).sum(axis=-1))
+        scores.append(squares[-1] + np.log(values).sum() + 2 * np.log(size).sum())
     nearest = np.argmin(np.stack(scores), axis=0)
     square = np.take_along_axis(np.stack(squares), nearest[None], axis=0)[0]
     return np.where(special.chdtrc(thinned.shape[-1], square) < NEAR, -1, nearest)

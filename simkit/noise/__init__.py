@@ -20,6 +20,7 @@ from ..problem import Normal as Normal
 from ..problem import Ordered as Ordered
 from ..problem import Poisson as Poisson
 from ..problem import StudentT as StudentT
+from ..problem import Truncated as Truncated
 from ..problem import ZeroInflatedNegativeBinomial as ZeroInflatedNegativeBinomial
 from ..problem import ZeroInflatedPoisson as ZeroInflatedPoisson
 from ..problem import information_of as information_of

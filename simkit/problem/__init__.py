@@ -90,6 +90,7 @@ from ._schedule import dose_event as dose_event
 from ._simulator import from_simulator as from_simulator
 from ._successes import Successes as Successes
 from ._total_variation import TotalVariation as TotalVariation  # internal
+from ._truncated import Truncated as Truncated  # internal
 from ._unknowns import Block as Block  # internal
 from ._unknowns import Unknowns as Unknowns  # internal
 from ._unknowns import size_of as size_of  # internal

@@ -40,7 +40,7 @@ def _logarithmic(end: float) -> _Kernel:
     )
 
 
-_KERNELS: dict[type[AbstractNoise], _Kernel] = {
+KERNELS: dict[type[AbstractNoise], _Kernel] = {
     Normal: _normal(lambda n, f: n.scale, 9.0),
     Combined: _normal(lambda n, f: jnp.hypot(n.additive, n.proportional * f), 9.0),
     Laplace: _normal(lambda n, f: n.scale, 36.0),
@@ -96,13 +96,13 @@ def censored_information(noise: AbstractNoise, limits: Limits | None, location: 
     full = information_of(noise, location)
     if limits is None:
         return full
-    if type(noise) not in _KERNELS:
+    if type(noise) not in KERNELS:
         density = lambda model, value, place: log_density(model, limits, limits.coarse(value), place)
         return expected_information(noise, location, density)
     leaves, structure = jax.tree.flatten(noise)
     parts = [location, *(jnp.broadcast_to(leaf, location.shape).astype(location.dtype) for leaf in leaves)]
     model = lambda parts: jax.tree.unflatten(structure, parts[1:])
-    total = _seen_part(model, parts, limits, _KERNELS[type(noise)])
+    total = seen_part(model, parts, limits, KERNELS[type(noise)])
     for owner in limits.by_name():
         total = [a + b for a, b in zip(total, _set_part(model, parts, limits, owner), strict=True)]
     bounded = jnp.zeros(location.shape, bool)
@@ -118,7 +118,7 @@ def censored_information(noise: AbstractNoise, limits: Limits | None, location: 
     return Information(rows)
 
 
-def _products(score: list[Values]) -> list[Values]:
+def products(score: list[Values]) -> list[Values]:
     return [score[i] * score[j] for i in range(len(score)) for j in range(i + 1)]
 
 
@@ -127,7 +127,7 @@ def _limit(limits: Limits, end: str, like: Values) -> Values:
     return jnp.full(like.shape, OPEN[end], like.dtype) if held is None else held
 
 
-def _seen_part(
+def seen_part(
     model: Callable[[list[Values]], Any], parts: list[Values], limits: Limits, kernel: _Kernel
 ) -> list[Values]:
     """The integral of the products of scores over what is not censored, by Gauss and Legendre on both sides of the location."""
@@ -154,7 +154,7 @@ def _seen_part(
             log_prob, back = jax.vjp(lambda parts, value=value: model(parts).log_prob(value, parts[0]), parts)
             (score,) = back(jnp.ones_like(log_prob))
             mass = weight * 0.5 * (high - low) * slope * jnp.exp(log_prob)
-            total = [t + mass * x for t, x in zip(total, _products(score), strict=True)]
+            total = [t + mass * x for t, x in zip(total, products(score), strict=True)]
         return total, None
 
     zero = [0 * location for _ in range(len(parts) * (len(parts) + 1) // 2)]
@@ -183,4 +183,4 @@ def _set_part(model: Callable[[list[Values]], Any], parts: list[Values], limits:
     log_p, back = jax.vjp(told, parts)
     (score,) = back(jnp.ones_like(log_p))
     mass = jnp.where(there, jnp.exp(log_p), 0)
-    return [mass * x for x in _products(score)]
+    return [mass * x for x in products(score)]

@@ -26,6 +26,7 @@ from ._dataset import Dataset
 from ._experiment import Experiment, check_domain
 from ._forward import ForwardModel
 from ._noise import AbstractNoise
+from ._truncated import check_within
 from ._unknowns import size_of
 
 
@@ -67,6 +68,7 @@ def check_arguments(
                 continue
             check_known(key, noise, f"noise model for the output (data of experiment `{e.name}`)")
             check_domain(e.name, key, values, noise[key])
+            check_within(e.name, key, values, noise[key])
             if key in e.limits and noise[key].domain == "share":
                 raise ArgumentError(
                     f"Censored data must not be shares of successes, but those of `{key}` in experiment `{e.name}` are."
