@@ -119,6 +119,7 @@ if TYPE_CHECKING:
     from .infer import ParallelTempering as ParallelTempering
     from .infer import ParticleGibbs as ParticleGibbs
     from .infer import ParticleMetropolis as ParticleMetropolis
+    from .infer import Pathfinder as Pathfinder
     from .infer import Posterior as Posterior
     from .infer import SeriesSummary as SeriesSummary
     from .infer import SplineFlow as SplineFlow
@@ -263,6 +264,7 @@ _LAZY = {
     "ParallelTempering": "infer",
     "ParticleGibbs": "infer",
     "ParticleMetropolis": "infer",
+    "Pathfinder": "infer",
     "Posterior": "infer",
     "TemperedSMC": "infer",
     "check": "infer",

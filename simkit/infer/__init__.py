@@ -22,6 +22,7 @@ from ._nuts import NUTS as NUTS
 from ._parallel_tempering import ParallelTempering as ParallelTempering
 from ._particle_gibbs import ParticleGibbs as ParticleGibbs
 from ._particle_metropolis import ParticleMetropolis as ParticleMetropolis
+from ._pathfinder import Pathfinder as Pathfinder
 from ._posterior import Posterior as Posterior
 from ._prediction import Prediction as Prediction  # internal
 from ._prediction import predict as predict

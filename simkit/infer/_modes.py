@@ -80,7 +80,7 @@ def root_of(covariance: np.ndarray) -> np.ndarray:
 
 
 def _principal(covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Standard deviations, and the eigenvalues and eigenvectors of the correlations: small numbers beside large ones keep theirs."""
+    """Standard deviations, and eigenvalues and eigenvectors of the correlations: small numbers beside large ones keep theirs."""
     size = np.sqrt(np.diag(covariance))
     size = np.where(size > 0, size, 1)
     return size, *np.linalg.eigh(covariance / size[:, None] / size)

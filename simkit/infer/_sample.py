@@ -34,6 +34,7 @@ from ._nuts import NUTS, Chains, Start, advance, first_states
 from ._parallel_tempering import ParallelTempering, sample_parallel
 from ._particle_gibbs import ParticleGibbs, check_particles, sample_particle_gibbs
 from ._particle_metropolis import ParticleMetropolis, check_estimated, sample_particle_metropolis
+from ._pathfinder import Pathfinder, sample_pathfinder
 from ._posterior import Posterior
 from ._starts import laplace_start, spread_starts
 from ._target import Target, target_of
@@ -52,6 +53,7 @@ from .likelihood_free import (
 FROM_PRIORS: Mapping[type, Callable[[Target, Any, Counts, PRNGKeyArray], Posterior]] = {
     NestedSampling: sample_nested,
     ParallelTempering: sample_parallel,
+    Pathfinder: sample_pathfinder,
     TemperedSMC: sample_tempered,
 }
 """Methods that begin from draws of the priors and need no fit."""
@@ -68,6 +70,7 @@ Method = (
     | NeuralPosterior
     | ParallelTempering
     | ParticleGibbs
+    | Pathfinder
     | ParticleMetropolis
     | TemperedSMC
     | Variational
@@ -103,8 +106,9 @@ def sample(
     **Arguments:**
 
     - `problem`: the problem. Every free parameter needs a prior, or two finite bounds between which it is flat.
-    - `method`: `NUTS()` by default; `EnsembleSampler()` needs no gradients, `Variational()` and `LaplaceApproximation()`
-        approximate, `TemperedSMC()`, `ParallelTempering()` and `NestedSampling()` are for several modes and the evidence,
+    - `method`: `NUTS()` by default; `EnsembleSampler()` needs no gradients, `Variational()`, `Pathfinder()`
+        and `LaplaceApproximation()` approximate, `TemperedSMC()`, `ParallelTempering()` and `NestedSampling()` are for several
+        modes and the evidence,
         `ParticleMetropolis()` for likelihoods that are estimated with random numbers, by default there, and `ParticleGibbs()` for
         those by particles; `NeuralPosterior()`, `NeuralLikelihood()`, `ABCSMC()` and what `learn_posterior` returns need no
         likelihood.
@@ -203,7 +207,7 @@ def _sample(
             f"`{type(method).__name__}` needs a log density that is one function, but `{type(problem.likelihood).__name__}` "
             "estimates it with random numbers, and with fixed ones it jumps: take `ParticleMetropolis()` or `ParticleGibbs()`."
         )
-    if isinstance(method, NestedSampling | ParallelTempering | TemperedSMC):
+    if isinstance(method, tuple(FROM_PRIORS)):
         check_without(method, start, store)
         with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
             return FROM_PRIORS[type(method)](target, method, Counts(chains, draws, warmup), key)

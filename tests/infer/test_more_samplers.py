@@ -10,10 +10,22 @@ import pytest
 import scipy.stats as stats
 
 import simkit
-from simkit import MCLMC, NUTS, ArgumentError, Experiment, Free, NestedSampling, ParallelTempering, Problem, TemperedSMC
+from simkit import (
+    MCLMC,
+    NUTS,
+    ArgumentError,
+    Experiment,
+    Free,
+    NestedSampling,
+    ParallelTempering,
+    Pathfinder,
+    Problem,
+    TemperedSMC,
+)
 from simkit.infer import effective_sample_size
 from simkit.noise import Normal
 from simkit.odes import from_response
+from simkit.problem import AbstractLikelihood
 
 X = np.linspace(-1.0, 1.0, 12)
 Y = 0.5 + 1.5 * X + 0.3 * np.random.default_rng(3).normal(size=X.size)
@@ -87,6 +99,34 @@ def test_two_modes_in_their_proportions(method):
     check_evidence(posterior, np.log(density.sum() * (grid[1] - grid[0])))
 
 
+def test_pathfinder_draws_from_a_normal_posterior_and_weighs_two_modes():
+    """Modes count by their mass, e to 1, however many paths end in each: five paths cannot end in them by these shares."""
+    posterior = simkit.sample(line(), method=Pathfinder(), key=jax.random.key(1))
+    check_line(posterior)
+    theta = posterior.draws[1, 7]
+    np.testing.assert_allclose(posterior.log_density[1, 7], line().log_posterior(theta), rtol=1e-9)
+    drawn = simkit.sample(two_roots(), method=Pathfinder(paths=5), key=jax.random.key(10), draws=2000)
+    share = float((drawn.draws > 0).mean())
+    exact = 1 / (1 + np.exp(-1.0))
+    assert abs(share - exact) < 4 * np.sqrt(exact * (1 - exact) / 5000)  # of some 11,000 effective ones, at least 5,000
+    assert len(drawn.warnings) == 1
+
+
+def test_pathfinder_says_where_a_normal_distribution_does_not_do():
+    """Neal's funnel, whose neck no normal distribution covers."""
+    funnel = from_response(lambda x, p: 0.0 * x, {"width": 0.0} | {f"a{i}": 0.0 for i in range(9)})
+    free = {"width": Free(dist.Normal(0.0, 3.0))} | {f"a{i}": Free(dist.Normal(0.0, 50.0)) for i in range(9)}
+
+    class Neck(AbstractLikelihood):
+        def log_prob(self, theta, model, data):
+            return jnp.sum(-0.5 * theta[1:] ** 2 * jnp.exp(-theta[0]) - 0.5 * theta[0])
+
+    data = Experiment("none", [0.0], {"y": [0.0]})
+    posed = Problem(funnel, data, free=free, likelihood=Neck())
+    found = simkit.sample(posed, method=Pathfinder(), key=jax.random.key(0), draws=500)
+    assert any("does not cover the posterior" in text for text in found.warnings)
+
+
 def test_mclmc_draws_from_a_normal_posterior():
     posterior = simkit.sample(line(), method=MCLMC(), key=jax.random.key(1), draws=500)
     check_line(posterior)
@@ -129,7 +169,7 @@ def test_more_parameters_than_the_warm_up_can_learn_a_covariance_of(method, regr
     assert np.abs(spreads).max() < 5
 
 
-@pytest.mark.parametrize("method", [ParallelTempering(temperatures=4), NestedSampling(live=60), MCLMC()])
+@pytest.mark.parametrize("method", [ParallelTempering(temperatures=4), NestedSampling(live=60), MCLMC(), Pathfinder()])
 def test_single_precision_and_other_units(method):
     """In units of 1e-12, with all numbers of 32 bits."""
     unit = 1e-12
@@ -177,6 +217,7 @@ def test_warnings_say_what_to_change():
         (lambda: NestedSampling(live=100, replaced=60), "`replaced` must be at most half of the 100 live points"),
         (lambda: NestedSampling(remaining=0.0), "`remaining` must lie between 0 and 1"),
         (lambda: MCLMC(target_accept=1.0), "`target_accept` must lie between 0 and 1"),
+        (lambda: Pathfinder(paths=0), "`paths` must be an integer of at least 1, but it is 0"),
         (lambda: MCLMC(length=1.0), r"`length` must lie between 1\.2 and 1,000"),
         (
             lambda: simkit.sample(two_roots(), method=MCLMC(), key=jax.random.key(0)),
@@ -193,7 +234,7 @@ def test_what_is_wrong_is_a_sentence(make, text):
         make()
 
 
-@pytest.mark.parametrize("method", [NestedSampling(), MCLMC()])
+@pytest.mark.parametrize("method", [NestedSampling(), MCLMC(), Pathfinder()])
 def test_a_missing_extra_is_named(method, monkeypatch):
     for name in [name for name in sys.modules if name.split(".")[0] == "blackjax"]:
         monkeypatch.delitem(sys.modules, name)

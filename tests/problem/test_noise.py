@@ -55,9 +55,11 @@ PEERS = {
 }
 
 
-# Shares of successes and grades have tests of their own (test_binomial.py, test_ordinal.py).
+# Shares of successes, grades and truncated data have tests of their own (test_binomial.py, test_ordinal.py, test_truncated.py).
 OF_NUMBERS = [
-    name for name, kind in NOISES.items() if kind.domain != "share" and name not in ("ordered", "categorical")
+    name
+    for name, kind in NOISES.items()
+    if kind.domain != "share" and name not in ("ordered", "categorical", "truncated")
 ]
 
 

@@ -101,7 +101,9 @@ def held_by_fits(name, sets):
 # Shares and residuals correlated in time have tests of coverage of their own (tests/problem: test_autocorrelated.py,
 # test_binomial.py); those of two outputs are beside closed forms (test_correlated.py).
 ALONE = [
-    name for name, kind in NOISES.items() if name not in ("autocorrelated", "correlated") and kind.domain != "share"
+    name
+    for name, kind in NOISES.items()
+    if name not in ("autocorrelated", "correlated", "truncated") and kind.domain != "share"
 ]
 
 
