@@ -10,7 +10,7 @@ from jaxtyping import Array, PRNGKeyArray
 from scipy.special import logsumexp
 
 from .._errors import ArgumentError, SamplingError, missing_package
-from ..engine import awaited, note_trace, over_members
+from ..engine import awaited, note_trace
 from ._counts import Counts
 from ._modes import root_of
 from ._posterior import Posterior
@@ -65,7 +65,7 @@ class Ends(NamedTuple):
 
 
 def sample_pathfinder(target: Target, method: Pathfinder, counts: Counts, key: PRNGKeyArray) -> Posterior:
-    """Draws of all paths at once, over all devices, drawn again by their weights.
+    """Draws of all paths at once, drawn again by their weights.
 
     **Raises:** a `SamplingError` where no path found a place that can be simulated.
     """
@@ -201,4 +201,5 @@ def _run(target: Target, method: Pathfinder, scale: tuple[Array, Array], starts:
         mean = found.position + spread @ found.grad_position
         return Ends(white, jax.vmap(density)(white), mean, 0.5 * (spread + spread.T))
 
-    return over_members(path, target, (starts, keys))
+    # On one device: BlackJAX decomposes matrices by LAPACK, whose threads on several wait for each other for ever.
+    return jax.vmap(path, in_axes=(None, 0))(target, (starts, keys))
