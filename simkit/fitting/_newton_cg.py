@@ -167,6 +167,7 @@ def low_rank(
     r"""Eigenvalues and vectors of the data's information in white coordinates, by Lanczos' method, and the prior's deviations.
 
     All vectors are kept and made orthogonal to each other, twice. The Ritz pairs of a Krylov space never say more than the whole.
+    Where the space is exhausted, as after as many directions as there are data, it goes on from a new random vector.
     """
     diagonal, beside, basis, sizes = awaited(_lanczos(problem, z, modes, key), "fit", "directions of the uncertainty")
     values, vectors = eigenpairs(np.asarray(diagonal, float), np.asarray(beside, float)[:-1])
@@ -191,12 +192,18 @@ def _lanczos(problem: Problem, z: Array, modes: int, key: PRNGKeyArray) -> tuple
         q = basis[i]
         w = white_information(model, sizes, q)
         diagonal = diagonal.at[i].set(q @ w)
-        for _ in range(2):
-            w = w - basis.T @ (basis @ w)
+        w = apart(basis, apart(basis, w))
         norm = jnp.linalg.norm(w)
-        unit = jnp.where(norm > 0, w / jnp.where(norm > 0, norm, 1), 0)
-        return basis.at[i + 1].set(unit), diagonal, beside.at[i].set(norm)
+        # What rounding leaves has no direction of its own: divided by its length it would lie along those that are there.
+        fresh = jax.random.normal(jax.random.fold_in(key, i), z.shape, z.dtype)
+        there = norm > 16 * jnp.finfo(z.dtype).eps * jnp.max(jnp.abs(diagonal))
+        unit = apart(basis, jnp.where(there, w / jnp.where(there, norm, 1), apart(basis, fresh / jnp.linalg.norm(fresh))))
+        length = jnp.linalg.norm(unit)
+        room = length > jnp.finfo(z.dtype).eps ** 0.5
+        unit = apart(basis, jnp.where(room, unit / jnp.where(room, length, 1), 0))
+        return basis.at[i + 1].set(unit), diagonal, beside.at[i].set(jnp.where(there, norm, 0))
 
+    apart = lambda basis, v: v - basis.T @ (basis @ v)
     basis = jnp.zeros((modes + 1, z.size), z.dtype).at[0].set(first / jnp.linalg.norm(first))
     empty = jnp.zeros((modes,), z.dtype)
     basis, diagonal, beside = jax.lax.fori_loop(0, modes, body, (basis, empty, empty))
