@@ -1209,6 +1209,32 @@ ROWS = {
     "model of a fit, an unknown experiment": (lambda: FIT.system(P, "m"), "no experiment `m`"),
     "simulation of a fit, times of a text": (lambda: FIT.trajectory(P, "late"), "`times` must be numbers"),
     "plan, times of a text": (lambda: simkit.plan(P, FIT, "soon"), "`times` must be numbers, but it is 'soon'"),
+    "pathfinder, paths of a text": (lambda: simkit.Pathfinder("many"), "`paths` must be an integer of at least 1"),
+    "truncated, a limit of a text": (
+        lambda: simkit.noise.Truncated(simkit.noise.Normal(0.1), "low"),
+        "`lower` of `Truncated` must be a number, but it is 'low'",
+    ),
+    "truncated, no noise model": (
+        lambda: simkit.noise.Truncated(0.1, 0.0),
+        "`marginal` of `Truncated` must be a noise model",
+    ),
+    "autocorrelated, a time of zero": (
+        lambda: problem(noise={"hare": simkit.noise.Autocorrelated(0.2, 0.0)}),
+        "correlation time of `hare` must be positive, but it is 0",
+    ),
+    "a covariate of a text": (
+        lambda: simkit.Experiment("e", T, DATA, covariates={"weight": "heavy"}),
+        "`weight` of experiment `e` must be a number",
+    ),
+    "individuals by an unknown transform": (
+        lambda: simkit.Problem(
+            LINE,
+            [simkit.Experiment(name, [1.0, 2.0], {"y": [2.0, 4.1]}) for name in "ab"],
+            free={"a": simkit.Individual(simkit.Free(start=1.0), transform="sqrt")},
+            noise={"y": simkit.noise.Normal(0.1)},
+        ),
+        "transform of the individuals. `a` must be one of",
+    ),
 }
 """Name -> a call and what its message holds, a regular expression in which parentheses and brackets stand for themselves."""
 

@@ -197,7 +197,9 @@ def _lanczos(problem: Problem, z: Array, modes: int, key: PRNGKeyArray) -> tuple
         # What rounding leaves has no direction of its own: divided by its length it would lie along those that are there.
         fresh = jax.random.normal(jax.random.fold_in(key, i), z.shape, z.dtype)
         there = norm > 16 * jnp.finfo(z.dtype).eps * jnp.max(jnp.abs(diagonal))
-        unit = apart(basis, jnp.where(there, w / jnp.where(there, norm, 1), apart(basis, fresh / jnp.linalg.norm(fresh))))
+        unit = apart(
+            basis, jnp.where(there, w / jnp.where(there, norm, 1), apart(basis, fresh / jnp.linalg.norm(fresh)))
+        )
         length = jnp.linalg.norm(unit)
         room = length > jnp.finfo(z.dtype).eps ** 0.5
         unit = apart(basis, jnp.where(room, unit / jnp.where(room, length, 1), 0))

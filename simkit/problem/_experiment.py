@@ -250,6 +250,11 @@ def _covariates(name: str, covariates: Mapping[str, Any] | None) -> dict[str, fl
                     "category apart, or leave out who has none."
                 )
             found[key] = value
-        else:
+            continue
+        try:
             found[key] = float(value)
+        except (TypeError, ValueError) as error:
+            raise ArgumentError(
+                f"The covariate `{key}` of experiment `{name}` must be a number, but it is {shown(value)}."
+            ) from error
     return found
