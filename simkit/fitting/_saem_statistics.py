@@ -239,7 +239,7 @@ def _newton(objective: Any, within: Any, u: Array) -> Array:
     slope, bend = jax.grad(objective)(u), -jax.hessian(objective)(u)
     own = jnp.sqrt(jnp.abs(jnp.diag(bend)))
     own = jnp.where(own > 0, own, 1)  # of coordinates of any unit
-    values, vectors = jnp.linalg.eigh(bend / own[:, None] / own)
+    values, vectors = jnp.linalg.eigh(bend / own[:, None] / own[None])
     size = jnp.maximum(jnp.abs(values), LEAST_CURVATURE * jnp.max(jnp.abs(values)))
     step = vectors @ ((vectors.T @ (slope / own)) / size) / own
     tries = jax.vmap(lambda share: within(u + share * step))(0.5 ** jnp.arange(HALVINGS, dtype=u.dtype))

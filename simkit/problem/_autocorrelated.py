@@ -95,8 +95,8 @@ class AutocorrelatedData(AbstractLikelihood):
                 continue
             if not isinstance(noise.time, Tracer) and not np.all(np.asarray(noise.time) > 0):
                 raise ArgumentError(
-                    f"The correlation time of `{name}` must be positive, but it is {np.asarray(noise.time):g}. Residuals that do not "
-                    "depend on each other are those of `Normal`."
+                    f"The correlation time of `{name}` must be positive, but it is {np.asarray(noise.time):g}. Residuals that do "
+                    "not depend on each other are those of `Normal`."
                 )
             times, seen = np.asarray(_times(data, name)), np.isfinite(np.asarray(data.values[name]))
             rows = np.atleast_2d(seen.reshape(*seen.shape[:2], -1).any(axis=2))
