@@ -134,23 +134,20 @@ def test_steps_by_viscosity_alone_are_stable():
 @pytest.mark.slow
 def test_viscosity_and_sources_over_two_devices_and_in_single_precision():
     grid = lambda **options: Grid((16, 14), 1.0, **options)
-    x, y = grid().mesh()
-    density = jnp.asarray(1 + 0.1 * np.sin(2 * np.pi * x) * np.cos(2 * np.pi * y))
-    gas = CompressibleFlow.State(density, jnp.zeros((2, 16, 14)), density**1.4)
-    options = {
-        "viscosity": 0.01,
-        "source": source,
-        "variables": "characteristic",
-        "boundaries": [Periodic(), FreeSlip()],
-    }
-    run = lambda system, gas, h: simkit.simulate(system, gas, np.array([0.0, 10 * h]), step=simkit.Fixed(10)).final()
-    one = run(CompressibleFlow(grid(), **options), gas, 0.002)
-    two = run(CompressibleFlow(grid(devices=jax.devices()[:2]), **options), gas, 0.002)
-    np.testing.assert_allclose(two.pressure, one.pressure, rtol=1e-12)
+    gas = gas_of_means(means(conserved, 16)[:, :, 1:-1])  # not periodic along y: the source and the flow end at walls
+    options = {"viscosity": 0.01, "source": source, "variables": "characteristic", "boundaries": [Periodic(), FreeSlip()]}
+
+    def rates(system, gas):
+        return jax.jit(lambda y: system.vector_field(0.0, y, None))(system.encode(gas))
+
+    one = rates(CompressibleFlow(grid(), **options), gas)
+    two = rates(CompressibleFlow(grid(devices=jax.devices()[:2]), **options), gas)
     system, gas = simkit.cast((CompressibleFlow(grid(), **options), gas), jnp.dtype("float32"))
-    single = run(system, gas, 0.002)
-    assert single.pressure.dtype == np.float32
-    np.testing.assert_allclose(single.pressure, one.pressure, rtol=1e-5)
+    single = rates(system, gas)
+    for a, b, c in zip(*map(jax.tree.leaves, (one, two, single)), strict=True):
+        np.testing.assert_allclose(b, a, atol=1e-10)
+        assert c.dtype == np.float32
+        np.testing.assert_allclose(c, a, atol=2e-2)  # rates of up to 20, where rounded weights of smoothness count
 
 
 @pytest.mark.slow
