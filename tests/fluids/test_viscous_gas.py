@@ -135,7 +135,12 @@ def test_steps_by_viscosity_alone_are_stable():
 def test_viscosity_and_sources_over_two_devices_and_in_single_precision():
     grid = lambda **options: Grid((16, 14), 1.0, **options)
     gas = gas_of_means(means(conserved, 16)[:, :, 1:-1])  # not periodic along y: the source and the flow end at walls
-    options = {"viscosity": 0.01, "source": source, "variables": "characteristic", "boundaries": [Periodic(), FreeSlip()]}
+    options = {
+        "viscosity": 0.01,
+        "source": source,
+        "variables": "characteristic",
+        "boundaries": [Periodic(), FreeSlip()],
+    }
 
     def rates(system, gas):
         return jax.jit(lambda y: system.vector_field(0.0, y, None))(system.encode(gas))
