@@ -93,9 +93,9 @@ def test_a_derivative_by_corners_is_that_of_the_nearest_triangle():
 
 @pytest.mark.slow
 def test_a_body_of_triangles_in_both_flows():
-    """The cut faces and links of a cube are those of the box of the same size; none of its sides lies on a face of cells."""
-    body, grid = fluids.TriangleSurface(CUBE + 0.013, HALVES), fluids.Grid((8, 8, 8), 1.0)
-    box = fluids.Box(BOX.centre + 0.013, BOX.lengths)
+    """The cut faces and links of a cube are those of the box of the same size, far from the ends, over which a box has images."""
+    body, grid = fluids.TriangleSurface(0.6 * CUBE + 0.2, HALVES), fluids.Grid((8, 8, 8), 1.0)
+    box = fluids.Box(0.6 * BOX.centre + 0.2, 0.6 * BOX.lengths)
     start = lambda x: (jnp.ones_like(x[0]), 0 * x[0], 0 * x[0])
     drags = []
     for shape in (body, box):
@@ -103,7 +103,7 @@ def test_a_body_of_triangles_in_both_flows():
         run = simkit.simulate(flow, flow.start(start), [0.0, 0.02], step=simkit.Fixed(4)).final()
         drags.append(flow.outputs(0.02, run, None)["drag"])
     np.testing.assert_allclose(drags[0], drags[1], atol=1e-4)  # what conjugate gradients leave of the pressure, of 2
-    solid = [fluids.LatticeBoltzmann(grid, step=0.01, viscosity=0.1, obstacle=shape).bits for shape in (body, box)]
+    solid = [fluids.LatticeBoltzmann(grid, step=0.01, viscosity=0.1, obstacle=shape).solid for shape in (body, box)]
     np.testing.assert_array_equal(*solid)
 
 
@@ -131,5 +131,5 @@ def test_holes_and_files_that_are_none_are_refused(tmp_path):
         fluids.TriangleSurface(CUBE, HALVES)((jnp.zeros(3), jnp.zeros(3)))
     far = fluids.TriangleSurface(CUBE + 5, HALVES)
     flow = fluids.IncompressibleFlow(fluids.Grid((8, 8, 8), 1.0), viscosity=0.1, obstacle=fluids.Obstacle(far))
-    with pytest.raises(ArgumentError, match="holds no centre of a cell"):
-        simkit.simulate(flow, flow.start(), [0.0, 0.1], step=0.1)
+    with pytest.warns(UserWarning, match="holds no centre of a cell"):
+        simkit.simulate(flow, flow.start(), [0.0, 0.01], step=0.01)

@@ -11,9 +11,11 @@ from jax import lax
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int
 
+from ..._doors import check_kind
 from ..._errors import ArgumentError, DataError
 from ...core import quantity, traced
 from ...stores import input_bytes, reading
+from ..grids._checks import check_value
 
 HEADER, RECORD = 84, 50
 """Bytes before the triangles of a binary STL file, the last four of which count them, and bytes of each."""
@@ -69,8 +71,9 @@ class TriangleSurface(eqx.Module):
             raise ArgumentError(
                 f"A TriangleSurface is a body in three dimensions, but the grid has {len(x)}. Take a `Disk` or `Box`."
             )
-        point = jnp.stack(jnp.broadcast_arrays(*x), axis=-1)
-        corners = jnp.asarray(self.corners, point.dtype)
+        point = tuple(jnp.broadcast_arrays(*x))
+        dtype, shape = point[0].dtype, point[0].shape
+        corners = jnp.asarray(self.corners, dtype)[self.triangles]
 
         def look(
             carry: tuple[Array, Array, Array], item: tuple[Array, Array]
@@ -81,16 +84,12 @@ class TriangleSurface(eqx.Module):
             angle = angle + _solid_angle(point, corner)
             return (jnp.minimum(least, square), jnp.where(square < least, place, nearest), angle), None
 
-        fixed = lax.stop_gradient(corners)[self.triangles]
-        count = len(fixed)
-        start = (
-            jnp.full_like(point[..., 0], jnp.inf),
-            jnp.zeros(point.shape[:-1], jnp.int32),
-            jnp.zeros_like(point[..., 0]),
-        )
-        (_, nearest, angle), _ = lax.scan(look, lax.stop_gradient(start), (jnp.arange(count, dtype=jnp.int32), fixed))
-        square = _square_distance(point, jnp.moveaxis(corners[self.triangles[nearest]], -2, 0))
-        tiny = jnp.finfo(point.dtype).tiny
+        start = jnp.full(shape, jnp.inf, dtype), jnp.zeros(shape, jnp.int32), jnp.zeros(shape, dtype)
+        places = jnp.arange(len(corners), dtype=jnp.int32)
+        point, fixed = lax.stop_gradient((point, corners))
+        (_, nearest, angle), _ = lax.scan(look, start, (places, fixed))
+        square = _square_distance(tuple(jnp.broadcast_arrays(*x)), jnp.moveaxis(corners[nearest], (-2, -1), (0, 1)))
+        tiny = jnp.finfo(dtype).tiny
         distance = jnp.where(square > tiny, jnp.sqrt(jnp.maximum(square, tiny)), 0)
         return jnp.where(jnp.abs(angle) > 2 * jnp.pi, -distance, distance)
 
@@ -108,6 +107,8 @@ def read_stl(path: str | Path, scale: float = 1.0) -> TriangleSurface:
     **Raises:** a `DataError` for a file that is no STL file or whose surface has a hole, with a place at its edge.
     """
     what = "STL file"
+    check_kind("path", path, str | Path, "a path", 'Write `read_stl("body.stl")`.')
+    check_value("scale", scale, positive=True)
     with reading(path, what, near="*.stl"):
         content = input_bytes(path, what)
     corners = _binary(content) if _is_binary(content) else _text(content, path)
@@ -178,27 +179,41 @@ def _check_closed(corners: ArrayLike, triangles: np.ndarray) -> None:
     )
 
 
-def _square_distance(point: Array, corners: Array) -> Array:
-    """The square of the distance of points `(..., 3)` from triangles with corners `(3, 3)`, or `(3, ..., 3)`, one a point."""
-    a, b, c = (jnp.broadcast_to(corner, point.shape) for corner in corners)
-    dot = lambda u, v: jnp.sum(u * v, axis=-1)
-    normal = jnp.cross(b - a, c - a)
-    outside, edges = jnp.zeros(point.shape[:-1], bool), []
+Vector = tuple[Array, ...]
+"""Three components, so that those of all points lie side by side."""
+
+
+def _less(u: Vector, v: Vector) -> Vector:
+    return tuple(a - b for a, b in zip(u, v, strict=True))
+
+
+def _dot(u: Vector, v: Vector) -> Array:
+    return u[0] * v[0] + u[1] * v[1] + u[2] * v[2]
+
+
+def _cross(u: Vector, v: Vector) -> Vector:
+    return u[1] * v[2] - u[2] * v[1], u[2] * v[0] - u[0] * v[2], u[0] * v[1] - u[1] * v[0]
+
+
+def _square_distance(point: Vector, corners: Array) -> Array:
+    """The square of the distance of points from a triangle with corners `(3, 3)`, or from one for each, `(3, 3, *points)`."""
+    a, b, c = (tuple(corner) for corner in corners)
+    normal = _cross(_less(b, a), _less(c, a))
+    outside, edges = jnp.zeros(point[0].shape, bool), []
     for start, end in ((a, b), (b, c), (c, a)):
-        along, away = end - start, point - start
-        outside = outside | (dot(jnp.cross(normal, along), away) < 0)
-        share = jnp.clip(dot(along, away) / dot(along, along), 0, 1)
-        rest = away - along * share[..., None]
-        edges.append(dot(rest, rest))
-    above = dot(normal, point - a)
+        along, away = _less(end, start), _less(point, start)
+        outside = outside | (_dot(_cross(normal, along), away) < 0)
+        share = jnp.clip(_dot(along, away) / _dot(along, along), 0, 1)
+        rest = tuple(x - share * y for x, y in zip(away, along, strict=True))
+        edges.append(_dot(rest, rest))
+    above = _dot(normal, _less(point, a))
     return jnp.where(
-        outside, jnp.minimum(jnp.minimum(edges[0], edges[1]), edges[2]), above * above / dot(normal, normal)
+        outside, jnp.minimum(jnp.minimum(edges[0], edges[1]), edges[2]), above * above / _dot(normal, normal)
     )
 
 
-def _solid_angle(point: Array, corners: Array) -> Array:
+def _solid_angle(point: Vector, corners: Array) -> Array:
     """The solid angle under which a triangle is seen from points, its sign that of the way round."""
-    a, b, c = (jnp.broadcast_to(corner, point.shape) - point for corner in corners)
-    dot = lambda u, v: jnp.sum(u * v, axis=-1)
-    x, y, z = (jnp.sqrt(dot(v, v)) for v in (a, b, c))
-    return 2 * jnp.arctan2(dot(a, jnp.cross(b, c)), x * y * z + dot(a, b) * z + dot(a, c) * y + dot(b, c) * x)
+    a, b, c = (_less(tuple(corner), point) for corner in corners)
+    x, y, z = (jnp.sqrt(_dot(v, v)) for v in (a, b, c))
+    return 2 * jnp.arctan2(_dot(a, _cross(b, c)), x * y * z + _dot(a, b) * z + _dot(a, c) * y + _dot(b, c) * x)

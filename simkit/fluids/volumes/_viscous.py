@@ -61,7 +61,8 @@ def viscous_flux(fields: Rows, axis: int, fluid: Fluid, stencils: Stencils) -> R
     def faces(x: Array, weights: Sequence[float], sign: int) -> Array:
         above = lambda k: cells(x, axis, r + k, r + k + n + 1)
         below = lambda k: cells(x, axis, r - 1 - k, r - k + n)
-        return sum(w * (above(k) + sign * below(k)) for k, w in enumerate(weights))
+        found = [w * (above(k) + sign * below(k)) for k, w in enumerate(weights)]
+        return sum(found[1:], found[0])
 
     def derivative(x: Array, by: int) -> Array:
         """Return the derivative at the faces."""
@@ -70,8 +71,8 @@ def viscous_flux(fields: Rows, axis: int, fluid: Fluid, stencils: Stencils) -> R
         x = trimmed(x, by)
         m = x.shape[by]
         around = lambda k: cells(x, by, r + k + 1, m - r + k + 1) - cells(x, by, r - k - 1, m - r - k - 1)
-        central = sum(w * around(k) for k, w in enumerate(stencils.along))
-        return faces(central / fluid.spacings[by], stencils.at_face, 1)
+        central = [w * around(k) for k, w in enumerate(stencils.along)]
+        return faces(sum(central[1:], central[0]) / fluid.spacings[by], stencils.at_face, 1)
 
     velocity = fields[:-1]
     expansion = sum(derivative(velocity[i], i) for i in range(d))
