@@ -712,7 +712,7 @@ ROWS = {
     "a scale, a word": (lambda: fluids.read_stl("body.stl", scale="mm"), "`scale` must be a number"),
     "a beta plane, a word": (
         lambda: fluids.SpectralFlow2D(fluids.Grid((8, 8)), beta="steep"),
-        "`beta` must be",
+        "must be a real number",
     ),
     "a lattice whose body is a function of two": (
         lambda: fluids.LatticeBoltzmann(fluids.Grid((8, 8), 1.0), step=0.01, viscosity=0.1, obstacle=lambda x, y: x),

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Int
 
 from ..._doors import check_kind
 from ..._errors import ArgumentError, DataError
@@ -50,8 +50,8 @@ class TriangleSurface(eqx.Module):
     ```
     """
 
-    corners: Float[Array, "n 3"] = quantity(unit="length", doc="corners of the triangles")
     triangles: Int[Array, "t 3"]
+    corners: Any = quantity(unit="length", doc="corners of the triangles")
 
     def __init__(self, corners: ArrayLike, triangles: ArrayLike | Sequence[Sequence[int]]):
         _check_shape("corners", np.shape(corners))

@@ -69,7 +69,8 @@ def continued(values: Array, axis: int, periodic: bool) -> Array:
 
     def beyond(last: int, step: int) -> list[Array]:
         nearest = [cells(values, axis, last + i * step, last + i * step + 1) for i in range(5)]
-        return [sum(w * x for w, x in zip(weights, nearest, strict=True)) for weights in CONTINUED]
+        terms = [[w * x for w, x in zip(weights, nearest, strict=True)] for weights in CONTINUED]
+        return [sum(parts[1:], parts[0]) for parts in terms]
 
     below, above = beyond(0, 1), beyond(n - 1, -1)
     return jnp.concatenate([*below[::-1], values, *above], axis)
