@@ -706,7 +706,7 @@ ROWS = {
     ),
     "a surface of triangles in a plane": (
         lambda: fluids.TriangleSurface(np.zeros((4, 2)), [[0, 1, 2]]),
-        r"`corners` of TriangleSurface must have the shape \(n, 3\)",
+        "`corners` of TriangleSurface must have the shape",
     ),
     "an STL file, a number": (lambda: fluids.read_stl(3), "`path` must be a path"),
     "a scale, a word": (lambda: fluids.read_stl("body.stl", scale="mm"), "`scale` must be a number"),
