@@ -700,6 +700,20 @@ ROWS = {
         lambda: fluids.LatticeBoltzmann(fluids.Grid((8, 8), 1.0), step=0.01, viscosity=0.1, surface="smooth"),
         '`surface` must be "cells" or "cut"',
     ),
+    "a surface of triangles without places": (
+        lambda: fluids.TriangleSurface(np.zeros((4, 3)), [[0, 1, 4]]),
+        "`triangles` must hold whole numbers from 0 to 3",
+    ),
+    "a surface of triangles in a plane": (
+        lambda: fluids.TriangleSurface(np.zeros((4, 2)), [[0, 1, 2]]),
+        "`corners` of TriangleSurface must have the shape",
+    ),
+    "an STL file, a number": (lambda: fluids.read_stl(3), "`path` must be a path"),
+    "a scale, a word": (lambda: fluids.read_stl("body.stl", scale="mm"), "`scale` must be a number"),
+    "a beta plane, a word": (
+        lambda: fluids.SpectralFlow2D(fluids.Grid((8, 8)), beta="steep"),
+        "must be a real number",
+    ),
     "a lattice whose body is a function of two": (
         lambda: fluids.LatticeBoltzmann(fluids.Grid((8, 8), 1.0), step=0.01, viscosity=0.1, obstacle=lambda x, y: x),
         "`obstacle` must be a function of (x), but it takes (x, y)",

@@ -91,6 +91,8 @@ from .staggered._obstacle import Box as Box
 from .staggered._obstacle import Disk as Disk
 from .staggered._obstacle import Obstacle as Obstacle
 from .staggered._pressure import FastPoisson as FastPoisson  # internal
+from .staggered._surface import TriangleSurface as TriangleSurface
+from .staggered._surface import read_stl as read_stl
 from .volumes._compressible import CompressibleFlow as CompressibleFlow
 from .volumes._gas import ConservedGas as ConservedGas  # internal
 from .volumes._gas import Gas as Gas  # internal

@@ -45,6 +45,44 @@ def test_taylor_green(mean, shape, lengths):
         np.testing.assert_allclose(values, green(grid, viscosity, t, mean or (0.0, 0.0)), atol=ROUNDING)
 
 
+@pytest.mark.parametrize("mean", [None, (0.3, -0.7)])
+def test_a_rossby_wave_is_exact_whatever_the_step(mean):
+    """Waves on a turning plane move west at beta / k^2 (Rossby 1939); one alone has no transport by itself."""
+    grid = Grid((16, 20), (2.0, 3.0))
+    x, y = grid.mesh()
+    kx, ky = 2 * np.pi * 2 / 2.0, -2 * np.pi / 3.0
+    beta, viscosity, square = 7.0, 0.01, kx**2 + ky**2
+    along = 0.0 if mean is None else kx * mean[0] + ky * mean[1]
+    exact = lambda t: np.exp(-viscosity * square * t) * np.cos(kx * x + ky * y + (beta * kx / square - along) * t)
+    system = fluids.SpectralFlow2D(grid, viscosity=viscosity, beta=beta, mean_flow=mean)
+    times = np.array([0.0, 0.5, 2.0])
+    found = run(system, SpectralFlow2D.State(exact(0.0)), times, step=0.25)
+    for t, values in zip(times, found.ys.vorticity, strict=True):
+        np.testing.assert_allclose(values, exact(t), atol=10 * ROUNDING)
+
+    def end(beta):
+        system = fluids.SpectralFlow2D(grid, viscosity=viscosity, beta=beta, mean_flow=mean)
+        return (
+            run(system, SpectralFlow2D.State(exact(0.0)), times, step=0.25, on_failure="mark").final().vorticity[3, 4]
+        )
+
+    phase = kx * x[3, 4] + ky * y[3, 4] + (beta * kx / square - along) * 2.0
+    slope = -np.exp(-viscosity * square * 2.0) * np.sin(phase) * kx / square * 2.0
+    np.testing.assert_allclose(jax.grad(end)(jnp.asarray(beta)), slope, atol=1e-11)
+
+
+def test_a_scalar_in_a_rossby_wave_keeps_its_mean():
+    grid = Grid((16, 16))
+    flow = fluids.SpectralFlow2D(grid, viscosity=0.1, beta=2.0)
+    system = fluids.PassiveScalar(flow=flow, diffusivity=0.1)
+    wave = SpectralFlow2D.State(jnp.asarray(np.cos(grid.mesh()[0])))
+    scalar = jnp.asarray(1 + np.sin(grid.mesh()[1]))
+    end = run(system, system.State(wave, scalar), [0.0, 1.0], step=0.1).final()
+    turned = np.exp(-0.1) * np.cos(grid.mesh()[0] + 2.0)
+    np.testing.assert_allclose(end.flow.vorticity, turned, atol=1e-12)
+    np.testing.assert_allclose(end.scalar.mean(), 1.0, rtol=1e-13)
+
+
 def test_the_derivative_of_taylor_greens_energy_by_viscosity():
     grid = Grid((16, 16))
     start = SpectralFlow2D.State(fluids.vorticity(grid, fluids.taylor_green(grid)))

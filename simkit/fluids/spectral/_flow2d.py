@@ -13,7 +13,7 @@ from jaxtyping import Array
 
 from ..._types import Inputs, Scalar
 from ...core import POSITIVE, SYSTEMS, Example, Input, quantity, scaled
-from ..grids._checks import check_flow
+from ..grids._checks import check_flow, check_value
 from ..grids._grid import Grid
 from ._force import Force, KolmogorovForce, inputs_of
 from ._initial import curl, random_velocity, velocity_of_vorticity, vorticity
@@ -33,10 +33,11 @@ class SpectralFlow2D(SpectralSystem):
     r"""Incompressible Navier-Stokes in a periodic plane:
 
     $$\omega_t + (u + U) \cdot \nabla \omega = \nu \nabla^2 \omega - \mu \omega - \nu_h (-\nabla^2)^p \omega + (\nabla
-    \times f)_z$$
+    \times f)_z - \beta v$$
 
     with the vorticity $\omega$, the velocity u that it induces, and `viscosity` $\nu$, `drag` $\mu$, `hyperviscosity` $\nu_h$
-    of power p = `hyper_order` and `mean_flow` U. The transport is computed as $(\partial_{xx} - \partial_{yy})(uv) +
+    of power p = `hyper_order`, `mean_flow` U, and on a turning plane `beta`, the gradient of the Coriolis parameter along y; v is
+    the velocity along y. Linear Rossby waves are exact in time. The transport is computed as $(\partial_{xx} - \partial_{yy})(uv) +
     \partial_{xy}(v^2 -
     u^2)$, by four transforms of truncated series (Basdevant) where the plain form takes five.
 
@@ -68,11 +69,14 @@ class SpectralFlow2D(SpectralSystem):
     force: Force | None = None
     source: Any = None
     hyper_order: int = eqx.field(static=True, default=4)
+    beta: Any = quantity(None, unit="1/(length time)", doc="gradient of the Coriolis parameter along y", optional=True)
     degree: ClassVar[int] = 2
     real: ClassVar[bool] = True
 
     def __check_init__(self):
         check_flow(self, 2)
+        if self.beta is not None:
+            check_value("beta", self.beta)
 
     def reads(self) -> dict[str, Input] | None:
         return inputs_of(self.force)
@@ -85,9 +89,12 @@ class SpectralFlow2D(SpectralSystem):
 
     def linear(self) -> Array:
         damping = flow_rates(self)[None]
-        if self.mean_flow is None:
-            return damping
-        return lax.complex(damping, -transport(self.waves, self.mean_flow)[None])
+        turning = jnp.zeros_like(damping)
+        if self.beta is not None:
+            turning = turning + rossby_frequencies(self.waves, self.beta)[None]
+        if self.mean_flow is not None:
+            turning = turning - transport(self.waves, self.mean_flow)[None]
+        return damping if self.beta is None and self.mean_flow is None else lax.complex(damping, turning)
 
     def rest(self, t: ArrayLike, modes: Array, inputs: Inputs) -> Array:
         fields = self.waves.field(self.velocity_modes(modes))
@@ -149,6 +156,12 @@ def flow_rates(flow: Any) -> Array:
     dtype = flow.viscosity.dtype
     square = flow.waves.square(dtype)
     return -(flow.viscosity * square + flow.drag + flow.hyperviscosity * square**flow.hyper_order)
+
+
+def rossby_frequencies(waves: Waves, beta: Array) -> Array:
+    """The rates $\\beta k_x / k^2$ at which Rossby waves turn, `waves.shape`."""
+    square = waves.square(beta.dtype)
+    return beta * waves.wavenumber(0, beta.dtype) / jnp.where(square > 0, square, 1)
 
 
 def transport(waves: Waves, velocity: Array) -> Array:

@@ -181,6 +181,8 @@ def _rates(system: "PassiveScalar | Boussinesq") -> Array:
     mean = getattr(system.flow, "mean_flow", None)
     if mean is not None:
         diffusion = lax.complex(diffusion, -transport(waves, mean)[None])
+    elif jnp.iscomplexobj(flow):
+        diffusion = lax.complex(diffusion, jnp.zeros_like(diffusion))
     return jnp.concatenate([flow, diffusion])
 
 

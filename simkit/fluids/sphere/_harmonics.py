@@ -12,6 +12,7 @@ from jaxtyping import Array, Complex, Float
 
 from ...core import scaled
 from ._legendre import epsilon, legendre_functions
+from ._longitudes import around, fourier, orders_of
 from ._sphere import Sphere
 
 
@@ -23,41 +24,31 @@ class Tables(NamedTuple):
     alike and opposite
     in the two hemispheres. Both halve the work. There is room for the degree T + 1, which winds and fluxes have; else it is zero.
 
-    - `orders`: m of each place, `(M,)`; `evens` of them are even.
+    - `orders`: m of each place, `(M,)`.
     - `degrees`: l of each place, `(M, 2, K)`, and `there`, where it is at most T.
     - `values`: P at the latitudes of a hemisphere from the pole on, `(M, 2, K, J)`, and `turned`, the same as `(M,
         2, J, K)`: products
         over an inner axis of a table take up to twice as long.
-    - `even_turns`, `odd_turns`: cos and -sin of even and odd orders at the first half of the longitudes, `(2, orders, N/2)`.
     """
 
     orders: np.ndarray
-    evens: int
     degrees: np.ndarray
     there: np.ndarray
     values: np.ndarray
     turned: np.ndarray
-    even_turns: np.ndarray
-    odd_turns: np.ndarray
 
 
 @functools.lru_cache(maxsize=8)
 def tables(sphere: Sphere) -> Tables:
     """Return the numbers of the transforms of a sphere, made once."""
     top = sphere.truncation
-    orders = np.concatenate([np.arange(0, top + 1, 2), np.arange(1, top + 1, 2)])
-    evens, half = top // 2 + 1, sphere.latitudes // 2
+    orders, half = orders_of(top), sphere.latitudes // 2
     degrees = orders[:, None, None] + np.arange(2)[:, None] + 2 * np.arange((top + 1) // 2 + 1)
     values = legendre_functions(top + 1, -sphere.sines()[:half], sphere.cosines()[:half])
     picked = values[orders[:, None, None], np.minimum(degrees, top + 1)]
     values = np.where((degrees <= top + 1)[..., None], picked, 0)
-    angle = np.pi * 2 / sphere.longitudes * np.arange(sphere.longitudes // 2)
-    turns = [
-        np.stack([np.cos(m[:, None] * angle), -np.sin(m[:, None] * angle)]) for m in (orders[:evens], orders[evens:])
-    ]
-    return Tables(
-        orders, evens, degrees, degrees <= top, values, np.ascontiguousarray(np.swapaxes(values, 2, 3)), *turns
-    )
+    turned = np.ascontiguousarray(np.swapaxes(values, 2, 3))
+    return Tables(orders, degrees, degrees <= top, values, turned)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,34 +111,11 @@ class Harmonics:
 
     def fourier(self, columns: Float[Array, "n 2 f j"]) -> Float[Array, "m 2 fr j"]:
         """Fourier series of columns along longitude, apart by parity of latitude: real and imaginary parts of each field."""
-        found, n = tables(self.sphere), self.sphere.longitudes
-        _, _, count, half = columns.shape
-        first, second = columns[: n // 2], columns[n // 2 :]
-
-        def turned(turns: np.ndarray, part: Array) -> Array:
-            matrix = jnp.asarray(turns.reshape(-1, n // 2) / n, columns.dtype)
-            return (matrix @ part.reshape(n // 2, -1)).reshape(2, -1, 2, count, half)
-
-        waves = jnp.concatenate([turned(found.even_turns, first + second), turned(found.odd_turns, first - second)], 1)
-        parities = jnp.stack([waves[:, :, 0] + waves[:, :, 1], waves[:, :, 0] - waves[:, :, 1]], 2)
-        return jnp.transpose(parities, (1, 2, 3, 0, 4)).reshape(-1, 2, 2 * count, half)
+        return fourier(self.sphere.truncation, columns)
 
     def around(self, waves: Float[Array, "m 2 fr j"]) -> Float[Array, "n 2 f j"]:
         """Columns of Fourier series, apart by parity of latitude."""
-        found, n = tables(self.sphere), self.sphere.longitudes
-        size, _, count, half = waves.shape
-        sides = jnp.stack([waves[:, 0] + waves[:, 1], waves[:, 0] - waves[:, 1]], 1)
-        sides = jnp.transpose(sides.reshape(size, 2, count // 2, 2, half), (3, 0, 1, 2, 4))
-
-        def turned(turns: np.ndarray, part: Array, orders: np.ndarray) -> Array:
-            twice = np.where(orders == 0, 1.0, 2.0)[None, :, None] * turns
-            matrix = jnp.asarray(twice.reshape(-1, n // 2).T, waves.dtype)
-            return matrix @ part.reshape(2 * orders.size, -1)
-
-        evens = found.evens
-        even = turned(found.even_turns, sides[:, :evens], found.orders[:evens])
-        odd = turned(found.odd_turns, sides[:, evens:], found.orders[evens:])
-        return jnp.concatenate([even + odd, even - odd]).reshape(n, 2, count // 2, half)
+        return around(self.sphere.longitudes, waves)
 
     def projected(self, waves: Float[Array, "m 2 fr j"]) -> Complex[Array, "m 2 f k"]:
         """Sums over latitudes of Fourier series and P, which with weights in the columns are modes, those of degree T + 1 too."""

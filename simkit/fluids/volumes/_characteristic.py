@@ -1,12 +1,8 @@
 r"""Fluxes of a gas by its characteristic variables, of the order of the reconstruction in any number of dimensions.
 
 Reconstruction along an axis gives means over faces. The flux of a mean is not the mean of the flux, by an amount of order 2, so
-that the means become values at the middles of faces, and the fluxes there means again, by differences along the faces:
-
-$$q = \bar q - \tfrac{1}{24} \delta^2 \bar q + \tfrac{3}{640} \delta^4 \bar q, \qquad
-\bar f = f + \tfrac{1}{24} \delta^2 f - \tfrac{17}{5760} \delta^4 f$$
-
-Both fade where the flow is not smooth along the faces. Rows are those of `_gas`: lists of arrays of one shape.
+that the means become values at the middles of faces, and the fluxes there means again, by differences along the faces
+(`_means`). Both fade where the flow is not smooth along the faces. Rows are those of `_gas`: lists of arrays of one shape.
 
 Buchmueller and Helzel (2014), J. Sci. Comput. 61:343; for waves Toro (2009), Riemann Solvers and Numerical Methods for Fluid
 Dynamics, section 3.
@@ -23,6 +19,7 @@ from ..grids._apart import apart
 from ..grids._cells import cells
 from ..grids._reconstruction import Reconstruction
 from ._gas import Rows, along, at_faces, back, positive, to_conserved, to_primitive
+from ._means import inner, mean_of, smoothness, value_of
 from ._riemann import RiemannSolver
 
 VARIABLES = {"primitive": "primitive", "characteristic": "characteristic"}
@@ -30,9 +27,6 @@ VARIABLES = {"primitive": "primitive", "characteristic": "characteristic"}
 
 TRANSVERSE = 4
 """Ghost cells along the faces: two for the values at their middles, two for the means of the fluxes."""
-
-JUMP = 0.5
-"""The fourth difference, relative to the lower ones, at which half of a correction is left: waves of nine cells have it."""
 
 
 class Waves(NamedTuple):
@@ -103,7 +97,7 @@ def flux_through(
     smooth = jnp.ones_like(mean[0])
     for other in faces:
         lower, upper, smooth = apart(partial(_at_middles, axis=other + 1), lower, upper, smooth)
-        mean = [_inner(x, other) for x in mean]
+        mean = [inner(x, other) for x in mean]
 
     def through(mean: Rows, lower: Array, upper: Array) -> tuple[Array, Array]:
         """The flux between states of which those that are not positive give way to the mean, and where they are."""
@@ -116,10 +110,8 @@ def flux_through(
         smooth = jnp.where(good, smooth, 0)
         smooth = jnp.minimum(cells(smooth, axis, 0, n + 1), cells(smooth, axis, 1, n + 2))
     for other in faces:
-        smooth = _inner(smooth, other)
-        flux = _inner(flux, other + 1) + smooth[None] * (
-            _second(flux, other + 1) / 24 - _fourth(flux, other + 1) * (17 / 5760)
-        )
+        smooth = inner(smooth, other)
+        flux = mean_of(flux, other + 1, smooth[None])
     return back(list(flux), axis)
 
 
@@ -147,44 +139,7 @@ def _edges(wide: Rows, axis: int, n: int, reconstruction: Reconstruction, gamma:
 
 def _at_middles(lower: Array, upper: Array, smooth: Array, axis: int) -> tuple[Array, Array, Array]:
     """Return values at the middles of faces along an axis, where the flow is smooth, and how smooth it is."""
-    here = jnp.minimum(_smoothness(lower, axis), _smoothness(upper, axis))
-    smooth = jnp.minimum(here, _inner(smooth, axis - 1))
+    here = jnp.minimum(smoothness(lower, axis), smoothness(upper, axis))
+    smooth = jnp.minimum(here, inner(smooth, axis - 1))
 
-    def middle(x: Array) -> Array:
-        return _inner(x, axis) - smooth[None] * (_second(x, axis) / 24 - _fourth(x, axis) * (3 / 640))
-
-    return middle(lower), middle(upper), smooth
-
-
-def _smoothness(conserved: Array, axis: int) -> Array:
-    r"""The share of a correction along an axis, $1 / (1 + (2 r)^6)$, from conserved quantities along the first axis.
-
-    $r = |\delta^4 q| / (|\delta^3 q| + |\delta^2 q| + |\delta q|)$, the largest of all quantities: of order 1
-    in the width of a cell or higher where the flow is smooth, 1 or above at jumps. Differences below a millionth of the values
-    count as smooth.
-    """
-    n, x = conserved.shape[axis], conserved
-    density, energy = jnp.abs(x[0]), jnp.abs(x[-1])
-    sizes = jnp.stack([density, *([jnp.sqrt(density) * jnp.sqrt(energy)] * (len(x) - 2)), energy])
-    near, far = cells(x, axis, 3, n - 1) - cells(x, axis, 1, n - 3), cells(x, axis, 4, n) - cells(x, axis, 0, n - 4)
-    odd = 0.5 * (jnp.abs(near) + jnp.abs(far - 2 * near))  # first and third differences
-    lowest = odd + jnp.abs(_second(x, axis)) + 1e-6 * _inner(sizes, axis)
-    rough = jnp.max(jnp.abs(_fourth(x, axis)) / lowest, axis=0)
-    return 1 / (1 + (rough / JUMP) ** 6)
-
-
-def _inner(x: Array, axis: int) -> Array:
-    return cells(x, axis, 2, x.shape[axis] - 2)
-
-
-def _second(x: Array, axis: int) -> Array:
-    """Second differences along an axis, without two values at either end."""
-    n = x.shape[axis]
-    return cells(x, axis, 1, n - 3) - 2 * cells(x, axis, 2, n - 2) + cells(x, axis, 3, n - 1)
-
-
-def _fourth(x: Array, axis: int) -> Array:
-    """Fourth differences along an axis, without two values at either end."""
-    n = x.shape[axis]
-    ends = cells(x, axis, 0, n - 4) + cells(x, axis, 4, n)
-    return ends - 4 * (cells(x, axis, 1, n - 3) + cells(x, axis, 3, n - 1)) + 6 * cells(x, axis, 2, n - 2)
+    return value_of(lower, axis, smooth[None]), value_of(upper, axis, smooth[None]), smooth

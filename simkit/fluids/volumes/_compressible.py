@@ -28,7 +28,7 @@ from ...core import (
 )
 from ..grids._apart import apart
 from ..grids._at_time import with_boundaries_at
-from ..grids._boundary import Boundaries, Boundary, NoSlip, Piecewise, as_boundaries, conditions_of
+from ..grids._boundary import Boundaries, Boundary, NoSlip, Periodic, Piecewise, as_boundaries, conditions_of
 from ..grids._checks import check_lowest, check_shapes, check_vector, lowest
 from ..grids._ghost import along_end, cells, chosen, padded
 from ..grids._grid import Grid
@@ -51,8 +51,10 @@ from ._gas import (
     to_primitive,
 )
 from ._hydrostatic import balanced, continued, lightened
+from ._means import REACH, at_centres, source_means
 from ._open import Open, Stream
 from ._riemann import RIEMANN_SOLVERS, RiemannSolver, hllc
+from ._viscous import AROUND, SECOND, STIFFNESS, Fluid, mean_viscous_flux, viscous_flux
 
 
 @SYSTEMS.named("compressible_flow")
@@ -87,9 +89,11 @@ class CompressibleFlow(TransportSystem, Reviewed, Explained):
     - `variables`: what is reconstructed. "primitive": density, velocity and pressure, each for itself; of order 2 where waves
         are not small, since means of products are no products of means. "characteristic": the waves of the equations at each
         face, without rings behind slow shocks; means become values at the middles of faces and back, so that with "weno5z"
-        smooth flows are of order 5 in any number of dimensions. It takes some four times as long, and no gravity.
+        smooth flows are of order 5 in any number of dimensions, with viscosity and sources, which are of order 6 within the
+        grid and at reflecting walls. It takes some four times as long, and no gravity.
     - `source`: None, or a callable `(t, x, gas) -> CompressibleFlow.Conserved`, what is added to each conserved density
-        in a unit of time; `x` is the tuple of the grid's coordinates. A network makes it a learned closure.
+        in a unit of time; `x` is the tuple of the grid's coordinates. With characteristic variables the gas is that at the centres
+        of cells, of which means are made. A network makes it a learned closure.
 
     Good Courant numbers are 0.3 to 0.5 with shocks, 0.9 for smooth flow.
     """
@@ -136,36 +140,42 @@ class CompressibleFlow(TransportSystem, Reviewed, Explained):
         self.reconstruction = named(reconstruction, RECONSTRUCTIONS, "reconstruction")
         self.riemann = named(riemann, RIEMANN_SOLVERS, "riemann")
         self.variables = named(variables, VARIABLES, "variables")
-        if self.variables == "characteristic":
-            _check_characteristic(grid, self.heavy)
         self.source = source
+        if self.variables == "characteristic":
+            _check_characteristic(
+                grid, self.heavy, AROUND if self.viscous and self.fine else TRANSVERSE + (source is not None)
+            )
 
     def vector_field(self, t: ArrayLike, y: ConservedGas, inputs: Inputs) -> ConservedGas:
         now = with_boundaries_at(self, t, inputs, y.density.dtype)
         slope = on_its_parts(now, CompressibleFlow._slope, y)
         if self.source is None:
             return slope
-        x = tuple(jnp.asarray(c, y.density.dtype) for c in self.grid.mesh())
-        gas = gas_of(to_primitive(rows_of(y), self.gamma))
-        return jax.tree.map(jnp.add, slope, self.source(t, x, gas))
+        return jax.tree.map(jnp.add, slope, self._mean_source(t, to_primitive(rows_of(y), self.gamma)))
+
+    @property
+    def fine(self) -> bool:
+        """Tell whether viscosity and sources are those of values at centres, and not of means."""
+        return self.variables == "characteristic" and self.reconstruction.order > 2
 
     def _slope(self, y: ConservedGas) -> ConservedGas:
         rows = to_primitive(rows_of(y), self.gamma)
         rows = lax.optimization_barrier(rows)
         total = [jnp.zeros_like(y.density)] * len(rows)
+        fields, smooth = self._fields(rows) if self.viscous else (None, None)
         for axis in range(self.grid.dimensions):
             flux = (
                 self._characteristic_flux(rows, axis) if self.variables == "characteristic" else self._flux(rows, axis)
             )
-            total = [a - b for a, b in zip(total, self._outflow(rows, flux, axis), strict=True)]
+            if fields is not None:
+                flux = [a - b for a, b in zip(flux, self._viscous_flux(fields, smooth, axis), strict=True)]
+                flux = lax.optimization_barrier(flux)
+            total = [a - b for a, b in zip(total, self._outflow(flux, axis), strict=True)]
         total = [a + b for a, b in zip(total, self._gravity(rows), strict=True)]
         return conserved_of(total)
 
-    def _outflow(self, rows: Rows, flux: Rows, axis: int) -> Rows:
+    def _outflow(self, flux: Rows, axis: int) -> Rows:
         """Return the outflow of each cell through its two faces across an axis, for each volume."""
-        if self.viscous:
-            flux = [a - b for a, b in zip(flux, self._viscous_flux(rows, axis), strict=True)]
-            flux = lax.optimization_barrier(flux)
         n, scale = self.grid.shape[axis], 1 / self.grid.spacing(axis)
         return [(cells(f, axis, 1, n + 1) - cells(f, axis, 0, n)) * scale for f in flux]
 
@@ -206,42 +216,42 @@ class CompressibleFlow(TransportSystem, Reviewed, Explained):
         good = apart(lambda mean, lower, upper: positive(mean, lower, upper, self.gamma), mean, lower, upper)
         return apart(lambda mean, *sides: through(good, mean, *sides), mean, lower, upper)
 
-    def _viscous_flux(self, rows: Rows, axis: int) -> Rows:
-        """Stress and heat through the faces across an axis, of order 2."""
-        grid, d = self.grid, self.grid.dimensions
-        wide = [*rows[1:-1], rows[-1] / rows[0]]
-        for other in range(d):
-            fields = [jnp.ones_like(wide[0]), *wide[:-1], wide[-1]]  # as a gas of unit density
-            wide = padded(fields, other, 1, self.boundaries[other], self._beyond(other, sticking=True))[1:]
-        n = grid.shape[axis]
+    def _fields(self, rows: Rows) -> tuple[Rows, Array | None]:
+        """Velocities and p / rho for the viscous flux, with ghost cells, and how smooth the gas is, of order 6."""
+        wide = rows
+        for axis in range(self.grid.dimensions):
+            ghosts = AROUND if self.fine else 1
+            wide = padded(wide, axis, ghosts, self.boundaries[axis], self._beyond(axis, sticking=True))
+        fields = lambda rows: [*rows[1:-1], rows[-1] / rows[0]]
+        if not self.fine:
+            return fields(wide), None
 
-        def inner(x: Array, skip: int) -> Array:
-            for other in range(d):
-                if other not in (axis, skip):
-                    x = cells(x, other, 1, grid.shape[other] + 1)
-            return x
+        def centres(wide: Rows) -> tuple[Rows, Array]:
+            found, smooth = at_centres(wide, self.gamma)
+            return fields(found), smooth
 
-        def derivative(x: Array, by: int) -> Array:
-            """Return the derivative at the faces."""
-            if by == axis:
-                x = inner(x, axis)
-                return (cells(x, axis, 1, n + 2) - cells(x, axis, 0, n + 1)) / grid.spacing(axis)
-            x, m = inner(x, by), grid.shape[by]
-            central = (cells(x, by, 2, m + 2) - cells(x, by, 0, m)) / (2 * grid.spacing(by))
-            return 0.5 * (cells(central, axis, 1, n + 2) + cells(central, axis, 0, n + 1))
+        return apart(centres, wide)
 
-        def at_face(x: Array) -> Array:
-            x = inner(x, axis)
-            return 0.5 * (cells(x, axis, 1, n + 2) + cells(x, axis, 0, n + 1))
-
-        velocity = wide[:-1]
-        expansion = sum(derivative(velocity[i], i) for i in range(d))
-        stress = [self.viscosity * (derivative(velocity[i], axis) + derivative(velocity[axis], i)) for i in range(d)]
-        stress[axis] = stress[axis] - self.viscosity * (2 / 3) * expansion
+    def _viscous_flux(self, fields: Rows, smooth: Array | None, axis: int) -> Rows:
+        """Stress and heat through the faces across an axis."""
         conduction = self.viscosity * self.gamma / ((self.gamma - 1) * self.prandtl)
-        work = sum(s * at_face(u) for s, u in zip(stress, velocity, strict=True))
-        heat = conduction * derivative(wide[-1], axis)
-        return [jnp.zeros_like(heat), *stress, work + heat]
+        fluid = Fluid(self.viscosity, conduction, [self.grid.spacing(i) for i in range(self.grid.dimensions)])
+        if smooth is None:
+            return viscous_flux(fields, axis, fluid, SECOND)
+        return mean_viscous_flux(fields, smooth, axis, fluid)
+
+    def _mean_source(self, t: ArrayLike, rows: Rows) -> ConservedGas:
+        """Means of the source over cells, from its values at their centres."""
+        source, d = self.source, self.grid.dimensions
+        x = tuple(jnp.asarray(c, rows[0].dtype) for c in self.grid.mesh())
+        if not self.fine:
+            return source(t, x, gas_of(rows))
+        for axis in range(d):
+            rows = padded(rows, axis, REACH, self.boundaries[axis], self._beyond(axis))
+        centres, smooth = at_centres(rows, self.gamma)
+        found = source(t, x, gas_of(centres))
+        periodic = [isinstance(ends[0], Periodic) for ends in self.boundaries]
+        return jax.tree.map(lambda values: source_means(values, smooth, periodic), found)
 
     def _beyond(self, axis: int, sticking: bool = False) -> Callable[[Rows, Boundary, int], Rows]:
         """Ghost cells of density, velocities and pressure at an end of an axis."""
@@ -252,8 +262,6 @@ class CompressibleFlow(TransportSystem, Reviewed, Explained):
                 return chosen(self.boundaries, boundary, axis, ghosts, rows, side)
             if isinstance(boundary, Stream):
                 given = [boundary.density, *_components(boundary.velocity, len(velocity)), boundary.pressure]
-                if sticking:  # unit density: the last row is pressure over density
-                    given[-1] = boundary.pressure / boundary.density
                 return [along_end(self.boundaries, x, axis, like) for x, like in zip(given, rows, strict=True)]
             if isinstance(boundary, Open):
                 last = 0 if side else rows[0].shape[axis] - 1
@@ -328,7 +336,8 @@ class CompressibleFlow(TransportSystem, Reviewed, Explained):
         rate = sum((jnp.abs(u) + sound) / self.grid.spacing(i) for i, u in enumerate(velocity))
         if self.viscous:
             diffusivity = self.viscosity * jnp.maximum(4 / 3, self.gamma / self.prandtl) / density
-            rate = rate + 2 * diffusivity * sum(self.grid.spacing(i) ** -2 for i in range(len(velocity)))
+            stiffness = STIFFNESS if self.fine else 1.0
+            rate = rate + 2 * stiffness * diffusivity * sum(self.grid.spacing(i) ** -2 for i in range(len(velocity)))
         return 1 / jnp.max(rate)
 
     def outputs(self, t: ArrayLike, y: Gas, inputs: Inputs) -> Outputs:
@@ -390,14 +399,14 @@ def _components(value: ArrayLike, dimensions: int) -> list[Any]:
     return [value] * dimensions if value.ndim == 0 else [value[i] for i in range(dimensions)]
 
 
-def _check_characteristic(grid: Grid, heavy: bool) -> None:
+def _check_characteristic(grid: Grid, heavy: bool, least: int) -> None:
     if heavy:
         raise ArgumentError(
             'Argument `variables` must be "primitive" with gravity, whose balance is that of pressures, but it is '
             '"characteristic".'
         )
-    if grid.dimensions > 1 and min(grid.shape) < TRANSVERSE:
+    if (grid.dimensions > 1 or least > TRANSVERSE) and min(grid.shape) < least:
         raise ArgumentError(
-            f'Argument `grid` must have {TRANSVERSE} cells or more along each axis with variables="characteristic", but has '
-            f"{grid.shape}."
+            f'Argument `grid` must have {least} cells or more along each axis with variables="characteristic"'
+            f"{', viscosity or a source' if least > TRANSVERSE else ''}, but has {grid.shape}."
         )

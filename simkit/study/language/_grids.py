@@ -76,6 +76,8 @@ def _on_grid(section: Section, system: Any, grid: fluids.Grid) -> Any:
         changed["force"] = _force(section)
     if "mean_flow" in section and "mean_flow" in names:
         changed["mean_flow"] = np.asarray(section.numbers("mean_flow"), float)
+    if "beta" in section and "beta" in names:
+        changed["beta"] = section.number("beta")
     if isinstance(system, fluids.AdvectionDiffusion):
         changed["velocity"] = jnp.ones(grid.dimensions)
     return dataclasses.replace(system, **changed)

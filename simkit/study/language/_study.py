@@ -329,7 +329,7 @@ def _system_and_state(
         return model, read_parameters(section, model, system), atoms, atoms
     if issubclass(kind, SpectralSystem):
         system, state = read_on_grid(section, y0, kind, seed, given=given)
-        section.finish("model", "parameters", "grid", "force", "mean_flow")
+        section.finish("model", "parameters", "grid", "force", "mean_flow", "beta")
         return model, read_parameters(section, model, system), state, state
     if kind in VOLUMES:
         system, state = read_volumes(section, y0, kind, seed, given=given)

@@ -55,13 +55,12 @@ def _run(system: Any, start: Any, inputs: dict[str, Any]) -> Any:
 def _channel(inputs: dict[str, Any]) -> dict[str, Any]:
     """A profile that is given comes in at the lower end of x and leaves at the upper one.
 
-    Without one nothing drives the flow: ends that are both open ("neumann") are taken as periodic, whose mean flow decays by the
-    same friction.
+    Without one, ends that are open ("neumann") have a pressure of 0, through which fluid comes and goes.
     """
     grid, body, profile = _grid(inputs, 2), inputs["obstacle"], inputs["inflow_profile"]
     velocity, extent = jnp.moveaxis(inputs["v0"][:, :, 0, :], -1, 0), inputs["domain_extent"]
     disk = fluids.Disk(jnp.asarray(body["center"]) * extent, jnp.asarray(body["radius"] * extent))
-    along: Any = fluids.Periodic()
+    along: Any = fluids.Periodic() if _kind(inputs, "x_lo") == "periodic" else fluids.FixedPressure()
     if profile is not None:
         along = (fluids.Inflow(jnp.stack([profile, jnp.zeros_like(profile)])), fluids.Outflow())
     across = fluids.NoSlip() if _kind(inputs, "y_lo") == "no_slip" else fluids.Periodic()
