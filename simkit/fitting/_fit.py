@@ -296,7 +296,7 @@ def _fit_once(
         asked |= {"windows": windows} if windows > 1 else {}
         asked |= {"evolve": evolve} if evolve else {}
         told = watcher(problem, method, counter)
-        end = ends_in_blocks(None if store is None else Path(store), problem, asked, begin, through, counter, told)
+        end = ends_in_blocks(store, problem, asked, begin, through, counter, told)
     if (np.asarray(end.status) == FAILED).all():
         tried = ", ".join(f"{stage:g}" for stage in stages)
         advice = " Where less data lead astray, `horizons=(1.0,)` fits all of them at once." if len(stages) > 1 else ""

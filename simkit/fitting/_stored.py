@@ -53,7 +53,7 @@ def block_settings() -> dict[str, int]:
 
 
 def ends_in_blocks(
-    folder: Path | None,
+    folder: str | Path | None,
     problem: Problem,
     asked: Mapping[str, Any],
     begin: Callable[[int], Begun],

@@ -249,7 +249,7 @@ def _fit_before(problem: Problem, key: PRNGKeyArray, store: str | Path | None) -
     """
     if store is None:
         return fit(problem, key=key)
-    found = fit(problem, key=key, store=Path(store) / "fit", within=time_left())
+    found = fit(problem, key=key, store=f"{store}/fit", within=time_left())
     if found.cut:
         raise TimeUpError(
             "The time of `within` was up in the fit around which chains begin. What is done is kept: the same call goes on from "

@@ -222,7 +222,9 @@ def _manifest(folder: Place) -> dict[str, Any] | None:
     return held
 
 
-def _check_same(folder: Place, kind: str, held: Mapping[str, Any], identity: str, definition: Mapping[str, str]) -> None:
+def _check_same(
+    folder: Place, kind: str, held: Mapping[str, Any], identity: str, definition: Mapping[str, str]
+) -> None:
     if held["identity"] == identity:
         return
     if held["kind"] != kind:

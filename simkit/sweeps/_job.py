@@ -165,7 +165,11 @@ def _pickler() -> Callable[[Any], bytes]:
 @functools.lru_cache(maxsize=2)
 def _unpacked(content: bytes) -> Job:
     files, versions, inner = pickle.loads(content)
-    differ = [f"{name} {installed()[name]} in place of {known}" for name, known in versions.items() if installed()[name] != known]
+    differ = [
+        f"{name} {installed()[name]} in place of {known}"
+        for name, known in versions.items()
+        if installed()[name] != known
+    ]
     if differ:
         raise ArgumentError(
             f"Workers must have the versions of the process that called `sweep`, but one has {' and '.join(differ)}. Install the "
