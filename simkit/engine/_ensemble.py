@@ -43,6 +43,7 @@ from ..core import (
 )
 from ..reducers import Reducer
 from ..solvers import SolverLike
+from ._agreed import check_agreed
 from ._awaited import awaited
 from ._integrate import Method, trajectory_of
 from ._noisy_steps import check_noisy_steps
@@ -169,6 +170,9 @@ def ensemble(
     check_served(system, task.events, reduce)
     check_noisy_steps(system, method.step, bool(task.events), bool(reduce))
     check_disk(gradient, task)
+
+    if jax.process_count() > 1 and len({device.process_index for device in chosen}) > 1 and not traced((task, values)):
+        check_agreed("ensemble", lambda: {**task._asdict(), "over": values, "options": options.solve})
 
     def run(task: Task, again: bool, values: dict[str, Array] = values) -> Trajectory:
         count = jax.tree.leaves(values)[0].shape[0]

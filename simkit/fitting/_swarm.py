@@ -79,7 +79,7 @@ def fit_swarms(
         z = given_starts(problem, starts)
     counter.tell(f"{len(z)} starts, {method.name}")
     keys = jax.random.split(jax.random.fold_in(key, 1), len(z))
-    with budgeted(within) as budget:
+    with budgeted(within, together=True) as budget:
         if store is None and within is None:
             found = awaited(_settled(lean, method, z, keys), "fit", f"from {len(z)} starts")
         else:

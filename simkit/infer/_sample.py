@@ -139,7 +139,7 @@ def sample(
         if within is not None:
             _check_cuttable(problem, method)
         if isinstance(problem.base.system, SampledSystem):
-            once = lambda problem, start, key: _sample(problem, method, counts, start, key, None, None, counter)
+            once = lambda *given: _sample(given[0], method, counts, *given[1:], every, counter)
             return sample_averages(problem, start, key, once, store)
         found = _sample(problem, method, counts, start, key, store, every, counter)
     return _told_of_cut(found, draws) if budget.cut else found

@@ -14,6 +14,7 @@ import numpy as np
 
 from .._budget import has_room
 from .._errors import ResultFileError, StoreError
+from .._processes import from_first, several
 from ._atomic import write_text
 from ._definition import describe, differences, fingerprint
 from ._image import hdf5_image
@@ -105,14 +106,18 @@ def kept_in(
     kind: str,
     definition: Callable[[], Mapping[str, Any]],
     settings: Mapping[str, int] | None = None,
+    *,
+    together: bool = False,
 ) -> Any:
     """The journal of a computation, as a context; one that keeps nothing without a store.
 
-    **Arguments:** `definition`, what the computation depends on, which is asked for where there is a store; others as in `journal`.
+    **Arguments:** `definition`, what the computation depends on, which is asked for where there is a store; `together`: True
+    of work that several processes share, of which the first then has the journal, and the others are told what it reads; others as
+    in `journal`.
     """
     if store is None:
         return contextlib.nullcontext(Unstored(settings or {}))
-    return journal(store, kind, describe(definition()), settings or {})
+    return (followed if together and several() else journal)(store, kind, describe(definition()), settings or {})
 
 
 def kept_part(
@@ -131,6 +136,39 @@ def kept_part(
     found = wait(function(*operands))
     held.write(name, packed(found))
     return found
+
+
+class Followed(NamedTuple):
+    """A journal among several processes: the first one has it and tells the others what it reads.
+
+    - `held`: None in all but the first process.
+    """
+
+    held: Journal | None
+    settings: dict[str, int]
+
+    def read(self, name: str) -> dict[str, np.ndarray] | None:
+        return from_first(lambda: self.held and self.held.read(name))
+
+    def write(self, name: str, arrays: Mapping[str, np.ndarray]) -> None:
+        if self.held is not None:
+            self.held.write(name, arrays)
+
+    def drop(self, name: str) -> None:
+        if self.held is not None:
+            self.held.drop(name)
+
+
+@contextlib.contextmanager
+def followed(
+    folder: str | Place, kind: str, definition: Mapping[str, str], settings: Mapping[str, int]
+) -> Iterator[Followed]:
+    """`journal` among several processes that share the work."""
+    with contextlib.ExitStack() as stack:
+        own = lambda: stack.enter_context(journal(folder, kind, definition, settings))
+        opened: list[Journal] = []
+        known = from_first(lambda: opened.append(own()) or opened[0].settings)
+        yield Followed(opened[0] if opened else None, known)
 
 
 @contextlib.contextmanager

@@ -147,7 +147,7 @@ def test_clients_that_fail_are_told_as_a_store_that_cannot_be_written(memory, mo
         raise RuntimeError("the credentials have expired")
 
     monkeypatch.setattr(type(fsspec.filesystem("memory")), "pipe_file", refuse)
-    with pytest.raises(StoreError, match="could not be written.*the credentials have expired"):
+    with pytest.raises(StoreError, match=r"could not be written.*the credentials have expired"):
         simkit.sweep(**setup(store=memory))
 
 
@@ -157,7 +157,7 @@ def test_workers_of_another_version_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(_sweep, "installed", lambda: {"simkit": "0.0.1", "jax": jax.__version__})
     with (
         ProcessPoolExecutor(1, mp_context=SPAWN) as executor,
-        pytest.raises(ArgumentError, match="Workers must have the versions .* simkit .* in place of 0.0.1"),
+        pytest.raises(ArgumentError, match=r"Workers must have the versions .* simkit .* in place of 0.0.1"),
     ):
         simkit.sweep(**setup(store=tmp_path / "s", executor=executor))
 
