@@ -46,6 +46,7 @@ from ..solvers import SolverLike
 from ._agreed import check_agreed
 from ._awaited import awaited
 from ._integrate import Method, trajectory_of
+from ._memory import within_memory
 from ._noisy_steps import check_noisy_steps
 from ._simulate import check_served, listed, resolve, solve_options, stiff_instead
 from ._unstable import unstable_members
@@ -176,7 +177,11 @@ def ensemble(
 
     def run(task: Task, again: bool, values: dict[str, Array] = values) -> Trajectory:
         count = jax.tree.leaves(values)[0].shape[0]
-        go = lambda task, solve: _run(task, values, count, options._replace(solve=solve))
+
+        def go(task: Task, solve: Options) -> Trajectory:
+            fewer = lambda lanes: _run(task, values, count, options._replace(solve=solve._replace(lanes=lanes)))
+            return within_memory(fewer, solve.lanes, count)
+
         return listed(task, options.solve._replace(again=again), go)
 
     with Progress(None, 0, False if traced((task, values)) else progress, verb="ensemble") as counter:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .._errors import ArgumentError
+from .._errors import ArgumentError, MissingPackageError
 
 if TYPE_CHECKING:
     import h5py
@@ -125,7 +125,8 @@ Place = Path | RemotePath
 def place(store: "str | Place") -> Place:
     """The place that the argument `store` of a verb names: a folder, or by a URL one of an object store.
 
-    **Raises:** an `ArgumentError` where fsspec, or what it needs for this kind of URL, is not installed.
+    **Raises:** a `MissingPackageError` where fsspec, or what it needs for this kind of URL, is not installed; an `ArgumentError` for
+    a kind that it does not know.
     """
     if isinstance(store, RemotePath):
         return store
@@ -152,13 +153,13 @@ def _system(protocol: str) -> Any:
     try:
         import fsspec
     except ImportError as error:
-        raise ArgumentError(
+        raise MissingPackageError(
             f'Argument `store` names an object store, `{protocol}://`, which needs fsspec: `pip install "simkit[cloud]"`.'
         ) from error
     try:
         return fsspec.filesystem(protocol)
     except ImportError as error:
-        raise ArgumentError(f"Argument `store` names an object store, `{protocol}://`: {error}.") from error
+        raise MissingPackageError(f"Argument `store` names an object store, `{protocol}://`: {error}.") from error
     except ValueError as error:
         raise ArgumentError(
             f"Argument `store` must be a folder or the URL of an object store, but fsspec knows no `{protocol}://`."

@@ -19,7 +19,7 @@ import sweep_models
 from sweep_models import COUNT, setup
 
 import simkit
-from simkit import ArgumentError, StoreError
+from simkit import ArgumentError, MissingPackageError, StoreError
 from simkit.stores import place
 
 TESTS = pathlib.Path(sweep_models.__file__).parent
@@ -135,11 +135,17 @@ def test_fits_keep_their_starts_in_an_object_store(memory):
 
 @pytest.mark.parametrize(
     ("store", "words"),
-    [("nowhere://x", "fsspec knows no `nowhere://`"), ("gs://bucket/x", "gcsfs|[Gg]oogle")],
+    [("nowhere://x", "fsspec knows no `nowhere://`"), ("gs://bucket/x", "`gs://`: .*gcsfs")],
 )
 def test_what_no_client_knows_is_refused(store, words):
-    with pytest.raises(ArgumentError, match=words):
+    with pytest.raises((ArgumentError, MissingPackageError), match=words):
         simkit.sweep(**setup(store=store))
+
+
+def test_without_fsspec_the_extra_is_told(monkeypatch):
+    monkeypatch.setitem(sys.modules, "fsspec", None)
+    with pytest.raises(MissingPackageError, match=r'pip install "simkit\[cloud\]"'):
+        simkit.sweeps.open("never://bucket/x")
 
 
 def test_clients_that_fail_are_told_as_a_store_that_cannot_be_written(memory, monkeypatch):
