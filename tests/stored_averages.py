@@ -1,11 +1,7 @@
-"""Fits and draws of averages over frames with a store, which tests interrupt.
-
-`python stored_averages.py VERB STORE FILES` ends by SIGKILL as it puts the file after so many in its place.
-"""
+"""Fits and draws of averages over frames with a store, which tests interrupt."""
 
 import os
 import signal
-import sys
 
 import jax
 import jax.numpy as jnp
@@ -42,6 +38,8 @@ def run(verb, store=None):
 
 
 def main(verb, store, files):
+    """The work in a process that ends by SIGKILL as it puts the file after so many in its place."""
+    jax.config.update("jax_enable_x64", True)
     replace, done = os.replace, 0
 
     def counted(*places):
@@ -53,8 +51,3 @@ def main(verb, store, files):
 
     os.replace = counted
     run(verb, store)
-
-
-if __name__ == "__main__":
-    jax.config.update("jax_enable_x64", True)
-    main(*sys.argv[1:])

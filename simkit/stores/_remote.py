@@ -125,8 +125,8 @@ Place = Path | RemotePath
 def place(store: "str | Place") -> Place:
     """The place that the argument `store` of a verb names: a folder, or by a URL one of an object store.
 
-    **Raises:** a `MissingPackageError` where fsspec, or what it needs for this kind of URL, is not installed; an `ArgumentError` for
-    a kind that it does not know.
+    **Raises:** a `MissingPackageError` where fsspec, or what it needs for this kind of URL, is not installed; an `ArgumentError`
+    for a kind that it does not know.
     """
     if isinstance(store, RemotePath):
         return store

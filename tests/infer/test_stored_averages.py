@@ -23,7 +23,8 @@ def files(store):
 
 def killed(verb, store, after):
     """The same work in a process that dies as it puts the file after so many in its place."""
-    words = [sys.executable, stored_averages.__file__, verb, str(store), str(after)]
+    code = "import sys, stored_averages; stored_averages.main(*sys.argv[1:])"
+    words = [sys.executable, "-c", code, verb, str(store), str(after)]
     path = os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(words, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True)
     assert done.returncode == -signal.SIGKILL, done.stderr
