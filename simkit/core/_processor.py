@@ -12,6 +12,9 @@ LOOP_BYTES = 2**18
 """XLA of JAX before 0.11 makes one kernel of a loop on CPUs only if an iteration touches fewer bytes than this; its own limit is so
 low that lanes are started operation by operation, at twice the time."""
 
+DEVICES = "--xla_force_host_platform_device_count"
+"""The setting of XLA for the number of devices."""
+
 WIDE = "avx512_vbmi2"
 """Processors from about 2019 on have this; earlier ones slow down when they use vectors of 512 bits."""
 
@@ -45,7 +48,7 @@ def enable_processor(devices: int | None = None) -> None:
     set_compiler()
     if devices is not None:
         set_device_count(devices)
-    if os.environ["XLA_FLAGS"] != before.strip() and _has_begun():
+    if {*os.environ["XLA_FLAGS"].split()} != {*before.split()} and _has_begun():
         os.environ["XLA_FLAGS"] = before
         raise ArgumentError(
             "`simkit.enable_processor` must be called before JAX computes anything, but it has. Call it at the top of the script."
@@ -64,8 +67,8 @@ def set_compiler() -> None:
 
 def set_device_count(count: int) -> None:
     """Let JAX see the processor as so many devices, whatever it was told before; all other settings of XLA stay."""
-    flags = re.sub(r"--xla_force_host_platform_device_count=\S*", "", os.environ.get("XLA_FLAGS", ""))
-    os.environ["XLA_FLAGS"] = f"{flags} --xla_force_host_platform_device_count={count}".strip()
+    flags = [flag for flag in os.environ.get("XLA_FLAGS", "").split() if not flag.startswith(DEVICES)]
+    os.environ["XLA_FLAGS"] = " ".join([*flags, f"{DEVICES}={count}"])
 
 
 def wide_vectors(text: str | None = None) -> bool:

@@ -116,7 +116,8 @@ def sample(
     - `key`: a random key; the same key gives the same draws.
     - `store`: a folder in which draws are kept, with the state of the sampler, as `NUTS` and `EnsembleSampler` go. The same call
         goes on after the last that were kept, and gives the draws of one that was never interrupted; one with more `draws` goes on
-        as well. Where there is no `start`, the fit is kept there, too.
+        as well. Where there is no `start`, the fit is kept there, too; of averages over frames the frames. It may be
+        the URL of an object store (`s3://bucket/run`).
     - `every`: so many draws of each chain are lost at most; by default `NUTS.block` of them. A store that is there
         goes on with its own.
     - `within`: the time that the call may take, such as "2 h", "30 min" or seconds, for the methods that `store` knows. No more
@@ -139,7 +140,9 @@ def sample(
         if within is not None:
             _check_cuttable(problem, method)
         if isinstance(problem.base.system, SampledSystem):
-            once = lambda *given: _sample(given[0], method, counts, *given[1:], every, counter)
+            once = lambda covered, start, key, store: _sample(
+                covered, method, counts, start, key, store, every, counter
+            )
             return sample_averages(problem, start, key, once, store)
         found = _sample(problem, method, counts, start, key, store, every, counter)
     return _told_of_cut(found, draws) if budget.cut else found

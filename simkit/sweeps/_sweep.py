@@ -76,7 +76,8 @@ def sweep(
         few of them.
     - `over`: path -> the values of the members, shape `(members,)` or `(members, *shape)` of what the path names. All have one
         length. `simkit.sweeps` makes such dictionaries: `grid`, `points`, `sobol_design`.
-    - `store`: the folder, new or with this very sweep in it. Workers on other machines must see it under the same name.
+    - `store`: the folder, new or with this very sweep in it, or the URL of one in an object store, such as `s3://bucket/sweep`.
+        Workers that do not see it send their chunks back.
     - `chunk`: how many members a file holds: what is lost at worst per worker. 256 to 4096 are good values for small systems; the
         states of one chunk at all `times` must fit into memory twice.
     - `executor`: who computes: None for this process; a `concurrent.futures.Executor`; a client of Dask; or a function without
