@@ -1,4 +1,4 @@
-"""What the first of several processes knows, told to the others, under `jax.distributed`."""
+"""Results of the first of several processes, told to the others, under `jax.distributed`."""
 
 import pickle
 from collections.abc import Callable
@@ -17,7 +17,7 @@ def several() -> bool:
 
 
 def from_first(known: Callable[[], Any]) -> Any:
-    """What `known()` is in the first process, where alone it is called; all processes call this, in the same order.
+    """The result of `known()` in the first process, where alone it is called; all processes call this, in the same order.
 
     **Raises:** in all processes the error of simkit that the first one met.
     """

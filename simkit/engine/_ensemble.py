@@ -172,16 +172,13 @@ def ensemble(
     check_noisy_steps(system, method.step, bool(task.events), bool(reduce))
     check_disk(gradient, task)
 
-    if jax.process_count() > 1 and len({device.process_index for device in chosen}) > 1 and not traced((task, values)):
+    if len({device.process_index for device in chosen}) > 1 and not traced((task, values)):
         check_agreed("ensemble", lambda: {**task._asdict(), "over": values, "options": options.solve})
 
     def run(task: Task, again: bool, values: dict[str, Array] = values) -> Trajectory:
         count = jax.tree.leaves(values)[0].shape[0]
-
-        def go(task: Task, solve: Options) -> Trajectory:
-            fewer = lambda lanes: _run(task, values, count, options._replace(solve=solve._replace(lanes=lanes)))
-            return within_memory(fewer, solve.lanes, count)
-
+        here = lambda task, solve: _run(task, values, count, options._replace(solve=solve))
+        go = lambda task, solve: within_memory(lambda n: here(task, solve._replace(lanes=n)), solve.lanes, count)
         return listed(task, options.solve._replace(again=again), go)
 
     with Progress(None, 0, False if traced((task, values)) else progress, verb="ensemble") as counter:

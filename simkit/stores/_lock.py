@@ -33,7 +33,7 @@ def drop_locks() -> None:
 
 
 class Unlocked:
-    """In place of a `Lock` where there is none: an object store has no exclusive files. As records are whole and the same whoever
+    """Stand-in for a `Lock` where there can be none: an object store has no exclusive files. As records are whole and the same whoever
     writes them, a second process there costs its time and nothing else."""
 
     @contextlib.contextmanager

@@ -149,7 +149,7 @@ def open_hdf5(path: Place, content: bytes | None = None) -> "h5py.File":
 
 @functools.lru_cache(maxsize=256)
 def _system(protocol: str) -> Any:
-    """What fsspec calls the file system of a kind of URL."""
+    """The client of a kind of URL, by fsspec."""
     try:
         import fsspec
     except ImportError as error:
