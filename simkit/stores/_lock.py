@@ -33,8 +33,8 @@ def drop_locks() -> None:
 
 
 class Unlocked:
-    """Stand-in for a `Lock` where there can be none: an object store has no exclusive files. As records are whole and the same whoever
-    writes them, a second process there costs its time and nothing else."""
+    """Stand-in for a `Lock` where there can be none: an object store has no exclusive files. As records are whole and the same
+    whoever writes them, a second process there costs its time and nothing else."""
 
     @contextlib.contextmanager
     def hold(self) -> Iterator["Unlocked"]:
