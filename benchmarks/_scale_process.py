@@ -1,9 +1,10 @@
 """One of several processes of `scale.py`: a fit, or an ensemble, that they share.
 
-Arguments: address, processes, number, work, result.
+Arguments: address, processes, number, work, result, and whether each process has a core to itself.
 """
 
 import json
+import os
 import pathlib
 import sys
 import time
@@ -12,7 +13,9 @@ import jax
 import numpy as np
 
 
-def main(address: str, processes: str, number: str, work: str, result: str) -> None:
+def main(address: str, processes: str, number: str, work: str, result: str, pinned: str) -> None:
+    if pinned == "True":
+        os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[int(number)]})
     jax.config.update("jax_enable_x64", True)
     if int(processes) > 1:
         jax.distributed.initialize(coordinator_address=address, num_processes=int(processes), process_id=int(number))
@@ -28,13 +31,14 @@ def main(address: str, processes: str, number: str, work: str, result: str) -> N
         over = {"growth": np.linspace(0.3, 1.0, 100_000), "death": np.linspace(0.5, 1.2, 100_000)}
         times = np.array([0.0, 400.0])
         run = lambda seed: float(np.asarray(simkit.ensemble(system, y0, times, over=over).ys.hare)[:, -1].sum())
-    spent, value = [], run(0)
+    spent, worked, value = [], [], run(0)
     for seed in (1, 2, 3):
-        began = time.perf_counter()
+        began, own = time.perf_counter(), time.process_time()
         value = run(seed)
         spent.append(time.perf_counter() - began)
+        worked.append(time.process_time() - own)
     if number == "0":
-        pathlib.Path(result).write_text(json.dumps({"seconds": spent, "value": value}))
+        pathlib.Path(result).write_text(json.dumps({"seconds": spent, "cpu": worked, "value": value}))
     if int(processes) > 1:
         jax.distributed.shutdown()
 

@@ -28,7 +28,7 @@ def main(arguments: list[str]) -> int:
         return 2
     if importlib.util.find_spec("simkit") is None:
         return _in_own_environment(arguments)
-    from simkit.cli._environment import set_compiler
+    from simkit.core import set_compiler
 
     set_compiler()  # as on the command line of simkit, and for the peers in this process too: docs/performance.md says what it does
     (name,) = arguments

@@ -33,8 +33,11 @@ def noise() -> Rows:
     return {"gbm_vs_scan": kernels.brownian(20_000)["gbm_20000_vs_scan"]}
 
 
-def shared(work: str, processes: int) -> tuple[float, float]:
-    """The least wall seconds of the work that so many processes share, and its result."""
+def shared(work: str, processes: int, pinned: bool) -> tuple[float, float, float]:
+    """The least wall seconds of the work that so many processes share, its result, and the cores that the first one kept busy.
+
+    `pinned`: whether each process has one core; XLA's threads of one that has not take any core that is free.
+    """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
@@ -44,26 +47,33 @@ def shared(work: str, processes: int) -> tuple[float, float]:
         result = pathlib.Path(folder) / "result.json"
         words = [sys.executable, HERE / "_scale_process.py", address, str(processes)]
         running = [
-            subprocess.Popen([*words, str(number), work, result], env=environment, cwd=folder)
+            subprocess.Popen([*words, str(number), work, result, str(pinned)], env=environment, cwd=folder)
             for number in range(processes)
         ]
         if any(process.wait() for process in running):
             raise RuntimeError(f"A process of {processes} failed in {work}.")
         found = json.loads(result.read_text())
-    return min(found["seconds"]), found["value"]
+    return min(found["seconds"]), found["value"], min(found["cpu"]) / min(found["seconds"])
 
 
 def beside_one(work: str) -> Rows:
-    alone, together = [], []
-    for _ in range(2):  # A B A B
-        alone.append(shared(work, 1))
-        together.append(shared(work, 2))
-    values = [value for _, value in alone + together]
-    if not np.allclose(values, values[0], rtol=1e-6):
-        raise AssertionError(f"Processes do not agree: {values}.")
-    one, two = min(alone)[0], min(together)[0]
-    print(f"{work}: one process {one:.3g} s, two {two:.3g} s, {one / two:.2f} times", flush=True)
-    return {f"two_processes_{work}": one / two}
+    rows: Rows = {}
+    for pinned, name in ((True, "a core each"), (False, "any core")):
+        alone, together = [], []
+        for _ in range(2):  # A B A B
+            alone.append(shared(work, 1, pinned))
+            together.append(shared(work, 2, pinned))
+        values = [value for _, value, _ in alone + together]
+        if not np.allclose(values, values[0], rtol=1e-6):
+            raise AssertionError(f"Processes do not agree: {values}.")
+        (one, _, busy), (two, _, each) = min(alone), min(together)
+        print(
+            f"{work}, {name}: one process {one:.3g} s ({busy:.2f} cores busy), two {two:.3g} s ({each:.2f} each), "
+            f"{one / two:.2f} times",
+            flush=True,
+        )
+        rows |= {f"two_processes_{work}" + "_free" * (not pinned): one / two, f"cores_of_one_{work}": busy}
+    return rows
 
 
 def sweep() -> Rows:

@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from .core import TransportSystem as TransportSystem
     from .core import cast as cast
     from .core import enable_cache as enable_cache
+    from .core import enable_processor as enable_processor
     from .core import enable_x64 as enable_x64
     from .core import quantity as quantity
     from .engine import Adaptive as Adaptive
@@ -196,6 +197,7 @@ _LAZY = {
     "TransportSystem": "core",
     "cast": "core",
     "enable_cache": "core",
+    "enable_processor": "core",
     "enable_x64": "core",
     "quantity": "core",
     "Adaptive": "engine",

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ._errors import ArgumentError
+from ._processes import from_first, several
 
 Within = str | float | None
 """The argument `within` of a verb: seconds, or words such as "2 h", "30 min", "1 h 30 min"; None for no limit."""
@@ -27,9 +28,11 @@ class Budget:
 
     - `seconds`: None for no limit.
     - `cut`: True once a block was not begun because the time was up.
+    - `together`: True of a verb whose work several processes share, all of which end it at one place.
     """
 
-    def __init__(self, within: object = None, name: str = "within"):
+    def __init__(self, within: object = None, name: str = "within", *, together: bool = False):
+        self.together = together
         self.seconds, self.cut = seconds_of(within, name), False
         self.begun = self.last = clock()
         self.done = 0
@@ -52,12 +55,12 @@ class Budget:
 
 
 @contextlib.contextmanager
-def budgeted(within: object = None) -> Iterator[Budget]:
+def budgeted(within: object = None, *, together: bool = False) -> Iterator[Budget]:
     """While this runs, `has_room` asks a new budget; verbs that are called inside have their own, or none.
 
     **Raises:** an `ArgumentError` for a value that is no time.
     """
-    budget = Budget(within)
+    budget = Budget(within, together=together)
     token = _current.set(budget)
     try:
         yield budget
@@ -68,7 +71,10 @@ def budgeted(within: object = None) -> Iterator[Budget]:
 def has_room() -> bool:
     """Tell whether the verb that runs may begin another block."""
     budget = _current.get()
-    return budget is None or budget.has_room()
+    if budget is None or budget.seconds is None or not (budget.together and several()):
+        return budget is None or budget.has_room()
+    budget.cut = not from_first(budget.has_room)  # clocks differ, and these processes must go on together
+    return not budget.cut
 
 
 def time_left() -> float | None:

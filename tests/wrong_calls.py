@@ -1213,6 +1213,14 @@ ROWS = {
         lambda: simkit.study.load_models(3),
         "`paths` must be the paths of Python files, such as ",
     ),
+    "a processor of no devices": (
+        lambda: simkit.enable_processor(devices=0),
+        "`devices` must be a whole number of at least 1",
+    ),
+    "a processor of devices in words": (
+        lambda: simkit.enable_processor(devices="all"),
+        "`devices` must be a whole number",
+    ),
     "own models, a class": (lambda: simkit.study.load_models(Spring), "but one is the class `Spring`"),
     "own models, a missing file": (lambda: simkit.study.load_models("none.py"), "`none.py`"),
     "an estimate by number": (lambda: FIT[0], "`name` must be the name of a parameter, but it is 0"),

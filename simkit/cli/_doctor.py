@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from ..core import cache_folder
-from ._environment import WIDE_VECTORS, cores, wide_vectors
+from ..core import cache_folder, wide_vectors
+from ._environment import cores
 
 NEEDED = ("jax", "jaxlib", "equinox", "diffrax", "optax", "numpyro", "h5py", "numpy", "matplotlib")
 EXTRAS = {
@@ -69,7 +69,7 @@ def _devices() -> Iterator[Line]:
     if devices[0].platform == "cpu" and wide_vectors():
         yield Line(
             "vectors",
-            f"512 bits, which the command line uses; in Python set XLA_FLAGS={WIDE_VECTORS} before JAX starts",
+            "512 bits, which the command line uses; in Python call `simkit.enable_processor()` first of all",
         )
     driver = nvidia_driver()
     if driver is not None and devices[0].platform == "cpu":

@@ -5,6 +5,7 @@ import functools
 import logging
 import multiprocessing
 import os
+import re
 import signal
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -46,7 +47,9 @@ def _environment(cache: bool) -> Iterator[None]:
     """Return the environment of worker processes: one device each, as they share the cores, and the compilation cache."""
     from ..core import cache_folder
 
-    changes = {"XLA_FLAGS": "--xla_force_host_platform_device_count=1"}
+    flags = re.sub(r"--xla_force_host_platform_device_count=\S*", "", os.environ.get("XLA_FLAGS", ""))
+    # Everything else stays: with other vectors than in this process last digits would be others.
+    changes = {"XLA_FLAGS": f"{flags} --xla_force_host_platform_device_count=1".strip()}
     if cache:
         changes |= {
             "JAX_COMPILATION_CACHE_DIR": str(cache_folder()),

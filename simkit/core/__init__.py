@@ -87,6 +87,10 @@ from ._precision import cast as cast
 from ._precision import check_tolerance as check_tolerance
 from ._precision import enable_x64 as enable_x64
 from ._precision import full_products as full_products
+from ._processor import enable_processor as enable_processor
+from ._processor import set_compiler as set_compiler  # internal
+from ._processor import set_device_count as set_device_count  # internal
+from ._processor import wide_vectors as wide_vectors  # internal
 from ._quantity import POSITIVE as POSITIVE
 from ._quantity import REAL as REAL
 from ._quantity import UNIT_INTERVAL as UNIT_INTERVAL

@@ -1,5 +1,6 @@
 """Simulations: one, many at once, and their compiled programs."""
 
+from ._agreed import check_agreed as check_agreed  # internal
 from ._awaited import awaited as awaited
 from ._ensemble import ensemble as ensemble
 from ._ensemble import resolve_members as resolve_members

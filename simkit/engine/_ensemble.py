@@ -43,8 +43,10 @@ from ..core import (
 )
 from ..reducers import Reducer
 from ..solvers import SolverLike
+from ._agreed import check_agreed
 from ._awaited import awaited
 from ._integrate import Method, trajectory_of
+from ._memory import within_memory
 from ._noisy_steps import check_noisy_steps
 from ._simulate import check_served, listed, resolve, solve_options, stiff_instead
 from ._unstable import unstable_members
@@ -170,9 +172,13 @@ def ensemble(
     check_noisy_steps(system, method.step, bool(task.events), bool(reduce))
     check_disk(gradient, task)
 
+    if len({device.process_index for device in chosen}) > 1 and not traced((task, values)):
+        check_agreed("ensemble", lambda: {**task._asdict(), "over": values, "options": options.solve})
+
     def run(task: Task, again: bool, values: dict[str, Array] = values) -> Trajectory:
         count = jax.tree.leaves(values)[0].shape[0]
-        go = lambda task, solve: _run(task, values, count, options._replace(solve=solve))
+        here = lambda task, solve: _run(task, values, count, options._replace(solve=solve))
+        go = lambda task, solve: within_memory(lambda n: here(task, solve._replace(lanes=n)), solve.lanes, count)
         return listed(task, options.solve._replace(again=again), go)
 
     with Progress(None, 0, False if traced((task, values)) else progress, verb="ensemble") as counter:

@@ -18,8 +18,8 @@ from .._doors import check_key, check_kind, check_progress
 from .._errors import ArgumentError, SimulationError
 from .._progress import Progress, Say
 from ..core import SampledSystem, full_products
-from ..engine import awaited, note_trace
-from ..problem import Problem, check_problem, named_parts
+from ..engine import awaited, check_agreed, note_trace
+from ..problem import Problem, check_problem, defining_parts, named_parts
 from ._default_method import default_method
 from ._dependent_model import has_curvature
 from ._ensemble_fit import EnsembleFit
@@ -44,7 +44,7 @@ from ._sparse_result import SparseFit
 from ._stage_line import line_of
 from ._start_queue import LANES, queued
 from ._starts import check_count_of_starts, check_drawable, drawn_starts, first_start, given_starts
-from ._stored import TOGETHER, Begun, ends_in_blocks
+from ._stored import TOGETHER, Begun, ends_in_blocks, kept_work
 from ._swarm import AbstractSwarm, fit_swarms
 from ._watched import watcher
 
@@ -245,13 +245,19 @@ def fit(
             "has no method `residuals` or `information`. Take `simkit.LBFGS()`, which needs the log density "
             "alone, or give it one of them."
         )
-    with Progress(None, 0, progress, verb="fit") as counter, budgeted(within) as budget:
+    check_agreed(
+        "fit", lambda: {**defining_parts(problem), "method": method, "starts": starts, "key": key, "others": others}
+    )
+    with Progress(None, 0, progress, verb="fit") as counter, budgeted(within, together=True) as budget:
         if isinstance(problem.base.system, SampledSystem):
             quiet, key = Progress(None, 0, False), jax.random.key(0) if key is None else key
             once = lambda problem, start: _fit_once(
                 problem, method, start, key, horizons, 1, 0, 1, None, Budget(), quiet
             )
-            return fit_sampled(problem, once, starts, key, others, counter)
+            others = {name: pair for name, pair in others.items() if name != "store"}
+            asked = {"method": method, "starts": starts, "key": key}
+            with kept_work(store, "fit", problem, asked) as held:
+                return fit_sampled(problem, once, starts, key, others, counter, held)
         return _fit_once(problem, method, starts, key, horizons, screen, evolve, windows, store, budget, counter)
 
 
@@ -296,7 +302,7 @@ def _fit_once(
         asked |= {"windows": windows} if windows > 1 else {}
         asked |= {"evolve": evolve} if evolve else {}
         told = watcher(problem, method, counter)
-        end = ends_in_blocks(None if store is None else Path(store), problem, asked, begin, through, counter, told)
+        end = ends_in_blocks(store, problem, asked, begin, through, counter, told)
     if (np.asarray(end.status) == FAILED).all():
         tried = ", ".join(f"{stage:g}" for stage in stages)
         advice = " Where less data lead astray, `horizons=(1.0,)` fits all of them at once." if len(stages) > 1 else ""

@@ -99,7 +99,7 @@ def profile(
     with (
         Progress(None, 0, progress, verb="profile") as counter,
         kept_work(store, "profile", problem, asked) as held,
-        budgeted(within),
+        budgeted(within, together=True),
     ):
         work = _Work(problem.lean(), fit, method, held)
         for i in range(ROUNDS):
@@ -136,7 +136,7 @@ def _by_particles(
     with (
         Progress(None, 0, progress, verb="profile") as counter,
         kept_work(store, "profile", problem, asked) as held,
-        budgeted(within),
+        budgeted(within, together=True),
     ):
         return noisy_profiles(problem, fit, names, points, level, held, counter)
 

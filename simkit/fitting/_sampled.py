@@ -12,9 +12,10 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from .._errors import ArgumentError, SimulationError
 from .._progress import Progress
-from ..problem import Problem, effective_shares, errors_of_draws, refresh, without_limit
+from ..problem import Problem, effective_shares, errors_of_draws, without_limit
 from ._fit_result import FitResult
 from ._inside import inside
+from ._kept_draws import kept_refresh
 from ._starts import check_left_out, drawn_starts, first_start, given_starts
 
 ROUNDS = 30
@@ -45,11 +46,12 @@ def fit_sampled(
     key: PRNGKeyArray,
     others: Mapping[str, tuple[Any, Any]],
     counter: Progress,
+    held: Any,
 ) -> FitResult:
     """Minimise, with draws that are made anew wherever too few of them count, until they are those of the optimum.
 
     **Arguments:** `once`: the fit of a problem with draws, from one start; `others`: name -> (value, default) of arguments
-    that only other problems take.
+    that only other problems take; `held`: what `kept_in` gives, in which draws are kept.
 
     **Raises:** an `ArgumentError` for such an argument, or more than one start.
     """
@@ -59,7 +61,8 @@ def fit_sampled(
     total, rounds = 0, 0
     while True:
         if rounds or not (shares >= BEGUN).all():  # NaN: nothing was drawn yet
-            problem = refresh(problem, theta, key=jax.random.fold_in(key, rounds))
+            fresh = jax.random.fold_in(key, rounds)
+            problem = kept_refresh(problem, theta, fresh, held, f"draws-{rounds:06d}")
         try:
             found = once(problem, theta[None])
         except SimulationError:
@@ -79,10 +82,10 @@ def fit_sampled(
     )
 
 
-def covering(problem: Problem, found: FitResult, key: PRNGKeyArray) -> Problem:
+def covering(problem: Problem, found: FitResult, key: PRNGKeyArray, held: Any) -> Problem:
     """The problem with draws of several references, which cover the posterior around a fit; outputs have no limit.
 
-    References are the optimum and draws of the normal approximation.
+    References are the optimum and draws of the normal approximation. `held` is what `kept_in` gives.
     """
     _, spread = jax.random.split(key)
     rows = np.asarray(found.covariance, float)
@@ -93,7 +96,7 @@ def covering(problem: Problem, found: FitResult, key: PRNGKeyArray) -> Problem:
     bounds = problem.coordinate_bounds()
     z = jnp.asarray(np.asarray(found.z, float) + steps @ root.T, problem.times.dtype)
     z = jax.vmap(inside, in_axes=(0, None))(z, bounds)
-    return without_limit(refresh(problem, problem.natural(z), key=key))
+    return without_limit(kept_refresh(problem, problem.natural(z), key, held, "frames"))
 
 
 def uncovered(problem: Problem, thetas: Float[np.ndarray, "draws parameters"]) -> float:

@@ -18,6 +18,9 @@ from ._local_model import no_model
 from ._method import End
 from ._start_queue import LANES
 
+SHARED = ("fit", "profile")
+"""Kinds of work that several processes share."""
+
 TOGETHER = 4
 """Number of starts that run and are stored together."""
 
@@ -43,7 +46,8 @@ def kept_work(
     settings: Mapping[str, Any] | None = None,
 ) -> Any:
     """The journal of work on a problem, as a context; one that keeps nothing without a store."""
-    return kept_in(store, kind, lambda: {**defining_parts(problem), **asked}, settings)
+    definition = lambda: {**defining_parts(problem), **asked}
+    return kept_in(store, kind, definition, settings, together=kind in SHARED)
 
 
 def block_settings() -> dict[str, int]:
@@ -53,7 +57,7 @@ def block_settings() -> dict[str, int]:
 
 
 def ends_in_blocks(
-    folder: Path | None,
+    folder: str | Path | None,
     problem: Problem,
     asked: Mapping[str, Any],
     begin: Callable[[int], Begun],

@@ -79,12 +79,12 @@ def fit_swarms(
         z = given_starts(problem, starts)
     counter.tell(f"{len(z)} starts, {method.name}")
     keys = jax.random.split(jax.random.fold_in(key, 1), len(z))
-    with budgeted(within) as budget:
+    with budgeted(within, together=True) as budget:
         if store is None and within is None:
             found = awaited(_settled(lean, method, z, keys), "fit", f"from {len(z)} starts")
         else:
             asked = {"method": method, "starts": starts, "key": key}
-            found = _in_blocks(None if store is None else Path(store), problem, method, z, keys, asked, counter)
+            found = _in_blocks(store, problem, method, z, keys, asked, counter)
     if bool((found.end.status == FAILED).all()):
         raise SimulationError(NOWHERE.format(len(found.error), method.dead))
     end = found.end
@@ -93,7 +93,7 @@ def fit_swarms(
 
 
 def _in_blocks(
-    folder: Path | None,
+    folder: str | Path | None,
     problem: Problem,
     method: AbstractSwarm,
     z: Array,

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from .._errors import ArgumentError
-from ..fitting import FieldFit, FitResult, covering, fit, uncovered
+from ..fitting import FieldFit, FitResult, covering, fit, kept_work, uncovered
 from ..problem import Problem
 from ._posterior import Posterior
 
@@ -24,25 +24,24 @@ def sample_averages(
     problem: Problem,
     start: FitResult | FieldFit | None,
     key: PRNGKeyArray,
-    once: Callable[[Problem, FitResult, PRNGKeyArray], Posterior],
+    once: Callable[[Problem, FitResult, PRNGKeyArray, Any], Posterior],
     store: Any,
 ) -> Posterior:
     """Draw frames at the optimum and around it, sample, and see whether the frames covered the posterior.
 
-    **Arguments:** `once`: sampling of a problem with draws, from a fit.
+    **Arguments:** `once`: sampling of a problem with draws, from a fit, into a store; `store` gets a folder for each of the three.
     """
-    if store is not None:
-        raise ArgumentError(
-            "Argument `store` does not go with averages over draws, whose frames it would have to hold. Leave it out."
-        )
     fit_key, draw_key, run_key, look = jax.random.split(key, 4)
-    start = fit(problem, key=fit_key) if start is None else start
+    below = (lambda name: None) if store is None else (lambda name: f"{store}/{name}")
+    asked = {"start": start, "key": key}
+    start = fit(problem, key=fit_key, store=below("fit")) if start is None else start
     if not isinstance(start, FitResult):
         raise ArgumentError(
             "Argument `start` must be the fit of numbers, but it is that of fields, which averages do not have."
         )
-    covered = covering(problem, start, draw_key)
-    found = once(covered, start, run_key)
+    with kept_work(below("frames"), "covering", problem, asked) as held:
+        covered = covering(problem, start, draw_key, held)
+    found = once(covered, start, run_key, below("draws"))
     flat = np.asarray(found.flat())
     some = np.asarray(jax.random.choice(look, len(flat), (min(CHECKED, len(flat)),), replace=False))
     part = uncovered(covered, flat[some])

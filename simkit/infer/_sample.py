@@ -120,7 +120,8 @@ def sample(
     - `key`: a random key; the same key gives the same draws.
     - `store`: a folder in which draws are kept, with the state of the sampler, as `NUTS` and `EnsembleSampler` go. The same call
         goes on after the last that were kept, and gives the draws of one that was never interrupted; one with more `draws` goes on
-        as well. Where there is no `start`, the fit is kept there, too.
+        as well. Where there is no `start`, the fit is kept there, too; of averages over frames the frames. It may be
+        the URL of an object store (`s3://bucket/run`).
     - `every`: so many draws of each chain are lost at most; by default `NUTS.block` of them. A store that is there
         goes on with its own.
     - `within`: the time that the call may take, such as "2 h", "30 min" or seconds, for the methods that `store` knows. No more
@@ -143,7 +144,9 @@ def sample(
         if within is not None:
             _check_cuttable(problem, method)
         if isinstance(problem.base.system, SampledSystem):
-            once = lambda problem, start, key: _sample(problem, method, counts, start, key, None, None, counter)
+            once = lambda covered, start, key, store: _sample(
+                covered, method, counts, start, key, store, every, counter
+            )
             return sample_averages(problem, start, key, once, store)
         found = _sample(problem, method, counts, start, key, store, every, counter)
     return _told_of_cut(found, draws) if budget.cut else found
@@ -253,7 +256,7 @@ def _fit_before(problem: Problem, key: PRNGKeyArray, store: str | Path | None) -
     """
     if store is None:
         return fit(problem, key=key)
-    found = fit(problem, key=key, store=Path(store) / "fit", within=time_left())
+    found = fit(problem, key=key, store=f"{store}/fit", within=time_left())
     if found.cut:
         raise TimeUpError(
             "The time of `within` was up in the fit around which chains begin. What is done is kept: the same call goes on from "

@@ -35,7 +35,7 @@ class Recording:
         self.held, self._like = held, like
 
     @property
-    def store(self) -> Path:
+    def store(self) -> Any:
         return self.held.folder
 
     @property

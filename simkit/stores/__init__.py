@@ -21,7 +21,9 @@ from ._journal import kept_in as kept_in
 from ._journal import kept_part as kept_part
 from ._journal import open_journal as open_journal
 from ._lock import Lock as Lock
+from ._lock import Unlocked as Unlocked
 from ._lock import drop_locks as drop_locks
+from ._lock import lock_of as lock_of
 from ._manifest import read_manifest as read_manifest
 from ._packed import check_names as check_names
 from ._packed import names_of as names_of
@@ -35,6 +37,10 @@ from ._readers import READERS as READERS
 from ._readers import Reader as Reader
 from ._readers import reader_of as reader_of
 from ._readers import readers_of as readers_of
+from ._remote import Place as Place
+from ._remote import RemotePath as RemotePath
+from ._remote import open_hdf5 as open_hdf5
+from ._remote import place as place
 from ._sealed import Seal as Seal
 from ._sealed import attribute as attribute
 from ._sealed import check_hdf5 as check_hdf5

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ._process import is_alive, machine_tag
+from ._remote import Place, RemotePath
 
 PART = re.compile(r"\..+\.(?:(?P<machine>[0-9a-f]{8})-(?P<pid>\d+)-\d+|\d+)\.part")
 FORGOTTEN = 86_400.0
@@ -82,8 +83,11 @@ def _sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def write_text(path: Path, content: str | bytes) -> None:
+def write_text(path: Place, content: str | bytes) -> None:
     """Write text in UTF-8, or bytes, whole or not at all."""
+    if isinstance(path, RemotePath):
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return
     write_whole(path, lambda temporary: _write(temporary, content))
 
 

@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
@@ -15,13 +14,15 @@ import numpy as np
 
 from .._budget import has_room
 from .._errors import ResultFileError, StoreError
+from .._processes import from_first, several
 from ._atomic import write_text
 from ._definition import describe, differences, fingerprint
 from ._image import hdf5_image
 from ._lock import NAME as LOCK
-from ._lock import Lock
+from ._lock import Lock, Unlocked, lock_of
 from ._manifest import read_manifest
 from ._packed import packed, unpacked
+from ._remote import Place, open_hdf5, place
 from ._sealed import check_hdf5
 
 if TYPE_CHECKING:
@@ -43,18 +44,17 @@ class Journal(NamedTuple):
     - `lock`: held by who writes; None of a journal that is only read.
     """
 
-    folder: Path
+    folder: Place
     identity: str
     settings: dict[str, int]
-    lock: Lock | None
+    lock: Lock | Unlocked | None
 
     def read(self, name: str) -> dict[str, np.ndarray] | None:
         """The arrays of a record; None where there is none, or none that is whole, which who writes removes."""
-        import h5py
-
         for path in self._files(name):
-            if _digest(self.identity, path.read_bytes()) == path.stem.rpartition("-")[2]:
-                with h5py.File(path, "r") as file:
+            content = path.read_bytes()
+            if _digest(self.identity, content) == path.stem.rpartition("-")[2]:
+                with open_hdf5(path, content) as file:
                     check_hdf5(file, path)
                     return {key.replace("%2F", "/").replace("%25", "%"): np.asarray(x) for key, x in file.items()}
             if self.lock is not None:
@@ -83,7 +83,7 @@ class Journal(NamedTuple):
         for path in self._files(name):
             path.unlink(missing_ok=True)
 
-    def _files(self, name: str) -> list[Path]:
+    def _files(self, name: str) -> list[Any]:
         found = ((path, RECORD.fullmatch(path.name)) for path in sorted(self.folder.glob(f"{name}-*.h5")))
         return [path for path, match in found if match is not None and match[1] == name]
 
@@ -102,18 +102,22 @@ class Unstored:
 
 
 def kept_in(
-    store: str | Path | None,
+    store: str | Place | None,
     kind: str,
     definition: Callable[[], Mapping[str, Any]],
     settings: Mapping[str, int] | None = None,
+    *,
+    together: bool = False,
 ) -> Any:
     """The journal of a computation, as a context; one that keeps nothing without a store.
 
-    **Arguments:** `definition`, what the computation depends on, which is asked for where there is a store; others as in `journal`.
+    **Arguments:** `definition`, what the computation depends on, which is asked for where there is a store; `together`: True
+    of work that several processes share, of which the first then has the journal, and the others are told what it reads; others as
+    in `journal`.
     """
     if store is None:
         return contextlib.nullcontext(Unstored(settings or {}))
-    return journal(store, kind, describe(definition()), settings or {})
+    return (followed if together and several() else journal)(store, kind, describe(definition()), settings or {})
 
 
 def kept_part(
@@ -134,9 +138,42 @@ def kept_part(
     return found
 
 
+class Followed(NamedTuple):
+    """A journal among several processes: the first one has it and tells the others what it reads.
+
+    - `held`: None in all but the first process.
+    """
+
+    held: Journal | None
+    settings: dict[str, int]
+
+    def read(self, name: str) -> dict[str, np.ndarray] | None:
+        return from_first(lambda: self.held and self.held.read(name))
+
+    def write(self, name: str, arrays: Mapping[str, np.ndarray]) -> None:
+        if self.held is not None:
+            self.held.write(name, arrays)
+
+    def drop(self, name: str) -> None:
+        if self.held is not None:
+            self.held.drop(name)
+
+
+@contextlib.contextmanager
+def followed(
+    folder: str | Place, kind: str, definition: Mapping[str, str], settings: Mapping[str, int]
+) -> Iterator[Followed]:
+    """`journal` among several processes that share the work."""
+    with contextlib.ExitStack() as stack:
+        own = lambda: stack.enter_context(journal(folder, kind, definition, settings))
+        opened: list[Journal] = []
+        known = from_first(lambda: opened.append(own()) or opened[0].settings)
+        yield Followed(opened[0] if opened else None, known)
+
+
 @contextlib.contextmanager
 def journal(
-    folder: str | Path,
+    folder: str | Place,
     kind: str,
     definition: Mapping[str, str],
     settings: Mapping[str, int],
@@ -155,12 +192,12 @@ def journal(
     **Raises:** a `StoreError` that says what differs where the folder belongs to another computation, is in use, or holds
     other files.
     """
-    folder = Path(folder).absolute()
+    folder = place(folder)
     _check_ours(folder, kind, beside)
     with contextlib.ExitStack() as stack:
         with _writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
-            lock = stack.enter_context(Lock(folder).hold())
+            lock = stack.enter_context(lock_of(folder).hold())
             for path in folder.glob(".*.part"):
                 path.unlink(missing_ok=True)
         held = _manifest(folder)
@@ -190,12 +227,12 @@ def journal(
         yield Journal(folder, identity, dict(settings), lock)
 
 
-def open_journal(folder: str | Path, kind: str) -> Journal:
+def open_journal(folder: str | Place, kind: str) -> Journal:
     """The journal in a folder, to be read while another process may go on with it.
 
     **Raises:** a `ResultFileError` where there is none of this kind.
     """
-    folder = Path(folder).absolute()
+    folder = place(folder)
     if folder.exists() and not folder.is_dir():
         raise ResultFileError(f"`{folder}` must be the store of a {kind}, which is a folder, but it is a file.")
     held = _manifest(folder)
@@ -205,7 +242,7 @@ def open_journal(folder: str | Path, kind: str) -> Journal:
     return Journal(folder, held["identity"], dict(held["settings"]), None)
 
 
-def _manifest(folder: Path) -> dict[str, Any] | None:
+def _manifest(folder: Place) -> dict[str, Any] | None:
     path = folder / MANIFEST
     kinds = {"kind": str, "identity": str, "definition": dict, "settings": dict}
     try:
@@ -223,7 +260,9 @@ def _manifest(folder: Path) -> dict[str, Any] | None:
     return held
 
 
-def _check_same(folder: Path, kind: str, held: Mapping[str, Any], identity: str, definition: Mapping[str, str]) -> None:
+def _check_same(
+    folder: Place, kind: str, held: Mapping[str, Any], identity: str, definition: Mapping[str, str]
+) -> None:
     if held["identity"] == identity:
         return
     if held["kind"] != kind:
@@ -238,7 +277,7 @@ def _check_same(folder: Path, kind: str, held: Mapping[str, Any], identity: str,
     )
 
 
-def _check_ours(folder: Path, kind: str, beside: tuple[str, ...]) -> None:
+def _check_ours(folder: Place, kind: str, beside: tuple[str, ...]) -> None:
     """Refuse a folder with files that nothing here wrote."""
     if folder.exists() and not folder.is_dir():
         raise StoreError(f"The store `{folder}` must be a folder, but it is a file.")
@@ -252,7 +291,7 @@ def _check_ours(folder: Path, kind: str, beside: tuple[str, ...]) -> None:
 
 
 @contextlib.contextmanager
-def _writing(folder: Path) -> Iterator[None]:
+def _writing(folder: Place) -> Iterator[None]:
     """Turn what the file system complains about into one sentence."""
     try:
         yield

@@ -13,6 +13,7 @@ from typing import Any
 
 from .._errors import StoreError
 from ._process import is_alive, machine
+from ._remote import Place, RemotePath
 
 NAME = "lock.json"
 BEAT = 5.0
@@ -29,6 +30,23 @@ def drop_locks() -> None:
     for lock in list(_held):
         with contextlib.suppress(OSError):
             lock.give_back()
+
+
+class Unlocked:
+    """Stand-in for a `Lock` where there can be none: an object store has no exclusive files. As records are whole and the same
+    whoever writes them, a second process there costs its time and nothing else."""
+
+    @contextlib.contextmanager
+    def hold(self) -> Iterator["Unlocked"]:
+        yield self
+
+    def check(self) -> None:
+        pass
+
+
+def lock_of(folder: Place) -> "Lock | Unlocked":
+    """The lock of a store, or what stands for it."""
+    return Unlocked() if isinstance(folder, RemotePath) else Lock(folder)
 
 
 class Lock:

@@ -2,16 +2,16 @@
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from .._errors import ResultFileError
 from ._gate import MOST_DATA, input_bytes
+from ._remote import Place, RemotePath
 
 Kinds = Mapping[str, type | tuple[type, ...]]
 
 
-def read_manifest(path: Path, format: str, version: int, kinds: Kinds, remedy: str) -> dict[str, Any] | None:
+def read_manifest(path: Place, format: str, version: int, kinds: Kinds, remedy: str) -> dict[str, Any] | None:
     """The content of a manifest; None where it is JSON of something else.
 
     **Arguments:** `kinds` are the types of its entries, `remedy` the end of the message about a damaged one.
@@ -19,7 +19,8 @@ def read_manifest(path: Path, format: str, version: int, kinds: Kinds, remedy: s
     **Raises:** a `FileNotFoundError`, or a `ResultFileError` where it is damaged or of a newer version.
     """
     try:
-        held = json.loads(input_bytes(path, "manifest", MOST_DATA, ResultFileError))
+        remote = isinstance(path, RemotePath)
+        held = json.loads(path.read_bytes() if remote else input_bytes(path, "manifest", MOST_DATA, ResultFileError))
     except FileNotFoundError:
         raise
     except (OSError, ValueError, RecursionError) as error:

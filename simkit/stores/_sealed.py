@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from .._errors import ResultFileError
 from ._gate import check_regular
+from ._remote import Place
 
 if TYPE_CHECKING:
     import h5py
@@ -84,7 +85,7 @@ def open_sealed(path: Path, what: str) -> "Iterator[tuple[h5py.File, Seal]]":
         ) from error
 
 
-def check_hdf5(file: "h5py.File", path: Path) -> None:
+def check_hdf5(file: "h5py.File", path: Place) -> None:
     """Refuse an open file that refers to other files, or whose arrays are not in it.
 
     **Raises:** a `ResultFileError` that names the place.
@@ -135,7 +136,7 @@ def _check_signature(path: Path, what: str) -> None:
         raise ResultFileError(f"`{path}` must be a {what} of simkit, but {why}.")
 
 
-def _check_group(group: "h5py.Group", path: Path, size: int, depth: int = 0) -> int:
+def _check_group(group: "h5py.Group", path: Place, size: int, depth: int = 0) -> int:
     """Check all links and arrays below a group; the number of bytes that the arrays take."""
     import h5py
 
@@ -158,7 +159,7 @@ def _check_group(group: "h5py.Group", path: Path, size: int, depth: int = 0) -> 
     return stored
 
 
-def _check_dataset(dataset: "h5py.Dataset", path: Path, place: str, size: int) -> int:
+def _check_dataset(dataset: "h5py.Dataset", path: Place, place: str, size: int) -> int:
     import h5py
 
     settings = dataset.id.get_create_plist()
@@ -189,7 +190,7 @@ def _check_dataset(dataset: "h5py.Dataset", path: Path, place: str, size: int) -
     return stored
 
 
-def _refused(path: Path, place: str, why: str) -> ResultFileError:
+def _refused(path: Place, place: str, why: str) -> ResultFileError:
     return ResultFileError(
         f"The file `{path}` must hold its results itself, whole and in the form in which simkit writes them, but `{place}` {why}. "
         "Make it again: `simkit run` of its study."

@@ -1,10 +1,10 @@
 """Chunk files: the results of some members each, whole or not there at all."""
 
+import functools
 import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ import h5py
 import numpy as np
 
 from .._errors import ResultFileError
-from ..stores import check_hdf5, hdf5_image, write_text
+from ..stores import Place, RemotePath, check_hdf5, hdf5_image, open_hdf5
 
 FORMAT = "simkit sweep chunk"
 PATTERN = re.compile(r"chunk-(\d{6,})-([0-9a-f]{16})\.h5")
@@ -24,7 +24,7 @@ class Chunk(NamedTuple):
     """One chunk file that a store holds."""
 
     number: int
-    path: Path
+    path: Any
     digest: str
 
 
@@ -37,10 +37,10 @@ class Variable(NamedTuple):
     unit: str
 
 
-def write_chunk(
-    folder: Path, identity: str, number: int, first: int, results: Mapping[str, Any], variables: Mapping[str, Variable]
-) -> Chunk:
-    """Write a chunk file under the hash of its content, keyed with the sweep's identity.
+def made_chunk(
+    folder: Place, identity: str, number: int, first: int, results: Mapping[str, Any], variables: Mapping[str, Variable]
+) -> tuple[Chunk, bytes]:
+    """A chunk file and its content, under the hash of that, keyed with the sweep's identity.
 
     The name alone then says which sweep a file belongs to and whether it is complete. It is built in memory, so that a full
     disk is met by one plain write, and the same results give the same bytes.
@@ -57,12 +57,10 @@ def write_chunk(
 
     content = hdf5_image(fill)
     digest = _digest(identity, content)
-    path = folder / f"chunk-{number:06d}-{digest}.h5"
-    write_text(path, content)
-    return Chunk(number, path, digest)
+    return Chunk(number, folder / f"chunk-{number:06d}-{digest}.h5", digest), content
 
 
-def find_chunks(folder: Path) -> dict[int, list[Chunk]]:
+def find_chunks(folder: Place) -> dict[int, list[Chunk]]:
     """The chunk files of a folder by index, unchecked."""
     found: dict[int, list[Chunk]] = {}
     for path in sorted(folder.iterdir()):
@@ -121,7 +119,7 @@ class _reading:
 
     def __enter__(self) -> Any:
         try:
-            self.file = h5py.File(self.chunk.path, "r")
+            self.file = open_hdf5(self.chunk.path, _remote_content(self.chunk))
             check_hdf5(self.file, self.chunk.path)
         except (OSError, RuntimeError) as error:
             raise _damaged(self.chunk, error) from error
@@ -133,6 +131,16 @@ class _reading:
         self.file.close()
         if isinstance(error, OSError | RuntimeError | KeyError | ValueError) and not isinstance(error, ResultFileError):
             raise _damaged(self.chunk, error) from error
+
+
+def _remote_content(chunk: Chunk) -> bytes | None:
+    """The content of a chunk of an object store; the last few are kept, as one is read for each of its results."""
+    return _fetched(chunk) if isinstance(chunk.path, RemotePath) else None
+
+
+@functools.lru_cache(maxsize=4)
+def _fetched(chunk: Chunk) -> bytes:
+    return chunk.path.read_bytes()
 
 
 def _digest(identity: str, content: bytes) -> str:

@@ -3,11 +3,11 @@
 import contextlib
 import dataclasses
 import functools
+import importlib.metadata
 import pickle
 import threading
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -19,8 +19,8 @@ from jaxtyping import Array, PRNGKeyArray, PyTree
 from .._errors import ArgumentError
 from ..core import Events, Setup, StaticSystem, Trajectory, field_metadata, named_leaves, with_fields
 from ..engine import ensemble
-from ..stores import import_file, loaded_files
-from ._chunk import COUNTS, Chunk, Variable, write_chunk
+from ..stores import Place, import_file, loaded_files, write_text
+from ._chunk import COUNTS, Chunk, Variable, made_chunk
 from ._store import writing
 
 _devices_taken = threading.Lock()
@@ -35,9 +35,11 @@ class Job:
     - `folder`, `identity`, `size`: the store, the sweep's SHA-256 and the number of members of a whole chunk.
     - `setup`, `times`, `solver`, `step`, `key`, `measure`, `lanes`, `devices`: what `sweep` was given, completed.
     - `x64`: whether float64 was enabled where the sweep was called.
+    - `mark`: the name of a file by which a worker knows that it sees the store; empty where work stays in one process.
+    - `versions`: name -> version of the packages on which numbers depend.
     """
 
-    folder: Path
+    folder: Place
     identity: str
     size: int
     setup: Setup
@@ -49,6 +51,8 @@ class Job:
     lanes: int | None
     devices: Any
     x64: bool
+    mark: str
+    versions: Mapping[str, str]
 
 
 class Part(NamedTuple):
@@ -64,15 +68,16 @@ class Part(NamedTuple):
 
 
 class Done(NamedTuple):
-    """One chunk that is written: which file, how its members ended, and how long it took."""
+    """One chunk: which file, how its members ended, how long it took, and the file's content where it is still to be written."""
 
     chunk: Chunk
     status: np.ndarray
     seconds: float
+    content: bytes | None
 
 
 def compute(job: Job | bytes, part: Part) -> Done:
-    """Compute a chunk and write its file.
+    """Compute a chunk and write its file; a worker that does not see the store sends the file back.
 
     A last chunk that is not full is filled up with its last member, so that one compiled program serves all.
     """
@@ -80,9 +85,26 @@ def compute(job: Job | bytes, part: Part) -> Done:
     job = _unpacked(job) if isinstance(job, bytes) else job
     with _float_types(job.x64), _turn():
         results, variables = run_members(_on_device(job), part)
-    with writing(job.folder):
-        chunk = write_chunk(job.folder, job.identity, part.number, part.first, results, variables)
-    return Done(chunk, results["status"], time.perf_counter() - begin)
+    chunk, content = made_chunk(job.folder, job.identity, part.number, part.first, results, variables)
+    if not job.mark or _sees(job.folder, job.mark):
+        with writing(job.folder):
+            write_text(chunk.path, content)
+        content = None
+    return Done(chunk, results["status"], time.perf_counter() - begin, content)
+
+
+def installed() -> dict[str, str]:
+    """Name -> version of the packages on which the numbers of a sweep depend."""
+    return {name: importlib.metadata.version(name) for name in ("simkit", "jax", "jaxlib")}
+
+
+@functools.lru_cache(maxsize=8)
+def _sees(folder: Place, mark: str) -> bool:
+    """Tell whether this process sees the store of the sweep, and not another folder of that name."""
+    try:
+        return (folder / mark).exists()
+    except OSError:
+        return False
 
 
 def run_members(job: Job, part: Part) -> tuple[dict[str, np.ndarray], dict[str, Variable]]:
@@ -128,7 +150,7 @@ def pack(job: Job) -> bytes:
             "functions at the top of a module, not inside of functions, and leave `devices` to the workers."
         ) from error
     # Workers import the user's own files first: classes travel by the names of their modules.
-    return pickle.dumps((loaded_files(), content))
+    return pickle.dumps((loaded_files(), dict(job.versions), content))
 
 
 def _pickler() -> Callable[[Any], bytes]:
@@ -142,7 +164,17 @@ def _pickler() -> Callable[[Any], bytes]:
 
 @functools.lru_cache(maxsize=2)
 def _unpacked(content: bytes) -> Job:
-    files, inner = pickle.loads(content)
+    files, versions, inner = pickle.loads(content)
+    differ = [
+        f"{name} {installed()[name]} in place of {known}"
+        for name, known in versions.items()
+        if installed()[name] != known
+    ]
+    if differ:
+        raise ArgumentError(
+            f"Workers must have the versions of the process that called `sweep`, but one has {' and '.join(differ)}. Install the "
+            "same ones there: chunks of different versions are no one sweep."
+        )
     for file in files:
         import_file(file)
     return Job(**pickle.loads(inner))

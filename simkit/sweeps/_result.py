@@ -13,6 +13,7 @@ from jaxtyping import Int
 
 from .._errors import ArgumentError, ResultFileError, check_known
 from ..core import Status, Trajectory
+from ..stores import place
 from ._chunk import COUNTS, Chunk, Variable, check_whole, is_whole, read_chunk, spans, variables_of
 from ._store import Store, open_store
 from ._view import NAME as VIEW
@@ -22,7 +23,7 @@ from ._view import missing
 class Sweep:
     """The results of a sweep. They stay on disk; what is asked for is read.
 
-    - `store`: the folder. `store / "view.h5"` is one HDF5 file over all of it, which h5py and xarray open.
+    - `store`: the folder, or its URL. `store / "view.h5"` is one HDF5 file over all of it, which h5py and xarray open.
     - `members`, `finished`: how many there are, and how many are computed.
     - `values`: the values of the members, by path; `times`: when states are saved.
     - `status`: how each member ended, a `Status`, or -1 where it is not computed; shape `(members,)`.
@@ -48,7 +49,7 @@ class Sweep:
         self.rate, self.cut = rate, cut
 
     @property
-    def store(self) -> Path:
+    def store(self) -> Any:
         return self._store.folder
 
     @property
@@ -60,8 +61,8 @@ class Sweep:
         return sum(size for index, _, size in spans(self.members, self._store.chunk) if index in self._chunks)
 
     @property
-    def view(self) -> Path:
-        """The HDF5 file over all chunk files."""
+    def view(self) -> Any:
+        """The HDF5 file over all chunk files; in an object store it opens once the folder is downloaded."""
         return self.store / VIEW
 
     @property
@@ -136,7 +137,7 @@ class Sweep:
             over={path: jnp.asarray(value) for path, value in over.items()},
         )
 
-    def damaged(self) -> list[Path]:
+    def damaged(self) -> list[Any]:
         """The chunk files that do not hold what their names say, every byte read. `sweep` does them anew."""
         return [chunk.path for chunk in self._chunks.values() if not is_whole(chunk, self._store.identity)]
 
@@ -252,11 +253,11 @@ def open(store: str | Path) -> Sweep:
 
     **Arguments:**
 
-    - `store`: the folder.
+    - `store`: the folder, or the URL of one in an object store.
 
     **Returns:** a `Sweep`.
 
     **Raises:** a `ResultFileError` where there is no sweep, or one that is damaged or of a newer format.
     """
-    found = open_store(Path(store))
+    found = open_store(place(store))
     return Sweep(found, found.named_chunks())

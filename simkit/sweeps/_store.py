@@ -5,7 +5,6 @@ import dataclasses
 import errno
 import json
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import h5py
@@ -13,7 +12,17 @@ import numpy as np
 
 from .._errors import ResultFileError, StoreError
 from ..io import provenance
-from ..stores import check_hdf5, describe, differences, fingerprint, hdf5_image, read_manifest, write_text
+from ..stores import (
+    Place,
+    check_hdf5,
+    describe,
+    differences,
+    fingerprint,
+    hdf5_image,
+    open_hdf5,
+    read_manifest,
+    write_text,
+)
 from ._chunk import Chunk, find_chunks, is_whole
 
 FORMAT, VERSION = "simkit sweep", 1
@@ -29,7 +38,7 @@ class Store:
     - `members`, `chunk`: how many members the sweep has, and how many a chunk file holds.
     """
 
-    folder: Path
+    folder: Place
     identity: str
     definition: Mapping[str, str]
     members: int
@@ -44,7 +53,7 @@ class Store:
         """The times, and the values and units of the members by path."""
         path = self.folder / POINTS
         try:
-            with h5py.File(path, "r") as file:
+            with open_hdf5(path) as file:
                 check_hdf5(file, path)
                 held: Any = file["over"]
                 values = {str(d.attrs["path"]): d[()] for d in held.values()}
@@ -89,12 +98,12 @@ class Store:
         for path in self.folder.glob(".*.part"):
             path.unlink(missing_ok=True)
 
-    def _note(self, index: int) -> Path:
+    def _note(self, index: int) -> Place:
         return self.folder / f"set-aside-{index:06d}.json"
 
 
 def prepare_store(
-    folder: Path,
+    folder: Place,
     definition: Mapping[str, str],
     *,
     chunk: int,
@@ -128,7 +137,7 @@ def prepare_store(
     return store
 
 
-def open_store(folder: Path) -> Store:
+def open_store(folder: Place) -> Store:
     """The store in a folder.
 
     **Raises:** a `ResultFileError` where there is none, where the manifest is damaged or of a newer format.
@@ -148,7 +157,7 @@ def open_store(folder: Path) -> Store:
 
 
 @contextlib.contextmanager
-def writing(folder: Path) -> Iterator[None]:
+def writing(folder: Place) -> Iterator[None]:
     """Turn what the file system complains about while a store is written into one sentence."""
     try:
         yield
@@ -183,7 +192,7 @@ def _check_orphans(store: Store) -> None:
         )
 
 
-def _check_empty(folder: Path) -> None:
+def _check_empty(folder: Place) -> None:
     """Refuse a folder without a sweep that holds files that none wrote; chunk files may wait for a manifest that was lost."""
     if folder.exists() and not folder.is_dir():
         raise StoreError(f"The store `{folder}` must be a folder, but it is a file.")

@@ -1,8 +1,10 @@
 """sweep: an ensemble larger than memory and longer than a night."""
 
 import contextlib
+import dataclasses
+import secrets
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +33,10 @@ from ..core import (
 )
 from ..engine import Fixed, Varying, check_events, resolve_members
 from ..solvers import SolverLike
-from ..stores import Lock, describe
+from ..stores import Lock, Unlocked, describe, lock_of, place, write_text
 from ._chunk import Chunk, spans, variables_of
 from ._execute import Source, drive
-from ._job import Done, Job, Measure, Part, compute, is_x64, pack
+from ._job import Done, Job, Measure, Part, compute, installed, is_x64, pack
 from ._result import Sweep
 from ._store import Store, prepare_store, writing
 from ._view import write_view
@@ -74,7 +76,8 @@ def sweep(
         few of them.
     - `over`: path -> the values of the members, shape `(members,)` or `(members, *shape)` of what the path names. All have one
         length. `simkit.sweeps` makes such dictionaries: `grid`, `points`, `sobol_design`.
-    - `store`: the folder, new or with this very sweep in it. Workers on other machines must see it under the same name.
+    - `store`: the folder, new or with this very sweep in it, or the URL of one in an object store, such as `s3://bucket/sweep`.
+        Workers that do not see it send their chunks back.
     - `chunk`: how many members a file holds: what is lost at worst per worker. 256 to 4096 are good values for small systems; the
         states of one chunk at all `times` must fit into memory twice.
     - `executor`: who computes: None for this process; a `concurrent.futures.Executor`; a client of Dask; or a function without
@@ -137,18 +140,19 @@ def sweep(
         "chunk": size,
         **{f"over {path}": value for path, value in values.items()},
     }
-    folder = Path(store).absolute()
+    folder = place(store)
     with contextlib.ExitStack() as stack:
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
-            lock = stack.enter_context(Lock(folder).hold())
+            lock = stack.enter_context(lock_of(folder).hold())
             units = {path: setup.metadata(path).unit for path in values}
             held = prepare_store(folder, describe(parts), chunk=size, times=times, values=values, units=units)
             held.clean()
             chunks = held.whole_chunks()
         x64 = is_x64()
         solved = method.solver, method.step
-        job = Job(folder, held.identity, size, setup, times, *solved, key, measure, lanes, devices, x64)
+        fixed = folder, held.identity, size, setup, times
+        job = Job(*fixed, *solved, key, measure, lanes, devices, x64, mark="", versions=installed())
         rate = _run(held, chunks, job, values, executor, retries, progress, lock, budget)
     return Sweep(held, chunks, structure=jax.tree.structure(setup.y0), rate=rate, cut=budget.cut)
 
@@ -193,7 +197,7 @@ def _run(
     executor: object,
     retries: int,
     progress: Say,
-    lock: Lock,
+    lock: Lock | Unlocked,
     budget: Budget,
 ) -> float | None:
     """Compute the chunks that are missing, and write the view; the rate in members a second."""
@@ -207,6 +211,9 @@ def _run(
         return Part(index, first, {path: value[first : first + size] for path, value in values.items()})
 
     def finished(done: Done) -> None:
+        if done.content is not None:
+            with writing(store.folder):
+                write_text(done.chunk.path, done.content)
         chunks[done.chunk.number] = done.chunk
         store.forget_set_aside(done.chunk.number)
         counter.add(done.status.size, int((done.status != 0).sum()))
@@ -214,14 +221,14 @@ def _run(
     if missing:
         source = Source(executor)
         try:
-            sent = job if source.is_here else pack(job)
-            with counter:
+            last = None
+            with counter, _marked(store, job, source.is_here) as job:
+                sent = job if source.is_here else pack(job)
                 call = lambda i: (compute, (sent, part(i)))
                 lost = drive(source, missing, call, retries=retries, finished=finished, has_room=budget.has_room)
-            last = None
-            for index, tries, last in lost:
-                with writing(store.folder):
-                    store.note_set_aside(index, _note(part(index), tries, last))
+                for index, tries, last in lost:
+                    with writing(store.folder):
+                        store.note_set_aside(index, _note(part(index), tries, last))
             if not chunks and last is not None:
                 raise SimulationError(
                     f"No chunk could be computed; the last one failed with {type(last).__name__}: {_first_line(last)}"
@@ -235,6 +242,22 @@ def _run(
     with writing(store.folder):
         _view(store, chunks)
     return counter.rate if counter.computed else None
+
+
+@contextlib.contextmanager
+def _marked(store: Store, job: Job, is_here: bool) -> Iterator[Job]:
+    """Mark the store, so that workers elsewhere know whether they see it: those that do not send their chunks back."""
+    if is_here:
+        yield job
+        return
+    name = f".seen-{secrets.token_hex(8)}.part"
+    with writing(store.folder):
+        (store.folder / name).write_bytes(b"seen")
+    try:
+        yield dataclasses.replace(job, mark=name)
+    finally:
+        with contextlib.suppress(OSError):
+            (store.folder / name).unlink(missing_ok=True)
 
 
 def _view(store: Store, chunks: Mapping[int, Chunk]) -> None:

@@ -1,19 +1,18 @@
 """One HDF5 file through which all chunk files of a store are read as one."""
 
 from collections.abc import Mapping
-from pathlib import Path
 
 import h5py
 import numpy as np
 
-from ..stores import hdf5_image, write_text
+from ..stores import Place, hdf5_image, write_text
 from ._chunk import Chunk, Variable, spans
 from ._store import POINTS, Store
 
 NAME = "view.h5"
 
 
-def write_view(store: Store, chunks: Mapping[int, Chunk], variables: Mapping[str, Variable]) -> Path:
+def write_view(store: Store, chunks: Mapping[int, Chunk], variables: Mapping[str, Variable]) -> Place:
     """Write the view: virtual datasets over the chunk files, which it names relative to its own folder.
 
     The dimensions follow the netCDF-4 conventions: `xarray.open_dataset` takes it as it is. What is not computed yet is NaN, and

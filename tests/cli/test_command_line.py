@@ -17,8 +17,9 @@ import xarray
 from helpers import resealed
 
 import simkit
-from simkit.cli import _environment, main
+from simkit.cli import main
 from simkit.cli._environment import keep_interrupts
+from simkit.core import _processor
 from simkit.fitting import _fit
 from simkit.io import load
 from simkit.study import REGISTRIES
@@ -427,14 +428,14 @@ assert jax.config.jax_compilation_cache_dir == str(cache_folder())
 def test_wide_vectors_are_asked_for_where_the_processor_has_them(monkeypatch):
     """Ice Lake has vectors of 512 bits at no cost; Skylake slows down with them; a flag of the user's stays."""
     skylake, ice_lake = "flags\t\t: fpu avx2 avx512f avx512vl\n", "flags\t\t: fpu avx2 avx512f avx512_vbmi2\n"
-    assert _environment.wide_vectors(ice_lake)
-    assert not _environment.wide_vectors(skylake)
-    assert not _environment.wide_vectors("Features\t: fp asimd avx512_vbmi2\n")
-    monkeypatch.setattr(_environment, "wide_vectors", lambda: True)
+    assert _processor.wide_vectors(ice_lake)
+    assert not _processor.wide_vectors(skylake)
+    assert not _processor.wide_vectors("Features\t: fp asimd avx512_vbmi2\n")
+    monkeypatch.setattr(_processor, "wide_vectors", lambda: True)
     monkeypatch.setenv("XLA_FLAGS", "--a=1")
-    _environment.set_compiler()
+    _processor.set_compiler()
     assert os.environ["XLA_FLAGS"].startswith("--a=1")
-    assert os.environ["XLA_FLAGS"].endswith(_environment.WIDE_VECTORS)
+    assert os.environ["XLA_FLAGS"].endswith(_processor.WIDE_VECTORS)
     monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_prefer_vector_width=256")
-    _environment.set_compiler()
+    _processor.set_compiler()
     assert os.environ["XLA_FLAGS"].count("xla_cpu_prefer_vector_width") == 1

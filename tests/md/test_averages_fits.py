@@ -120,7 +120,6 @@ def test_averages_are_refused_where_nothing_was_drawn(fitted):
         (lambda p: simkit.fit(p, horizons=(0.5, 1.0)), "horizons"),
         (lambda p: simkit.fit(p, windows=3), "windows"),
         (lambda p: simkit.refresh(p, [1.0, 2.0]), "shape"),
-        (lambda p: simkit.sample(p, key=jax.random.key(0), store="somewhere"), "store"),
     ],
 )
 def test_what_averages_do_not_take(fitted, call, match):
