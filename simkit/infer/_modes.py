@@ -83,7 +83,8 @@ def _principal(covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarr
     """Standard deviations, and eigenvalues and eigenvectors of the correlations: small numbers beside large ones keep theirs."""
     size = np.sqrt(np.diag(covariance))
     size = np.where(size > 0, size, 1)
-    return size, *np.linalg.eigh(covariance / size[:, None] / size)
+    values, vectors = np.linalg.eigh(covariance / size[:, None] / size)
+    return size, values, vectors
 
 
 def visited(modes: Modes, u: np.ndarray) -> np.ndarray:

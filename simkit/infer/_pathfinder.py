@@ -186,6 +186,8 @@ def _run(target: Target, method: Pathfinder, scale: tuple[Array, Array], starts:
         density = lambda white: target.log_density(natural(white)).astype(wide)
         # A failed simulation stops a line search; its gradient has to stay finite.
         kept = lambda white: (lambda value: jnp.where(jnp.isfinite(value), value, -1e30))(density(white))
+        found: Any
+        white: Any
         found, _ = pathfinder.approximate(
             climb,
             kept,

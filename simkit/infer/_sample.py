@@ -210,7 +210,7 @@ def _sample(
             f"`{type(method).__name__}` needs a log density that is one function, but `{type(problem.likelihood).__name__}` "
             "estimates it with random numbers, and with fixed ones it jumps: take `ParticleMetropolis()` or `ParticleGibbs()`."
         )
-    if isinstance(method, tuple(FROM_PRIORS)):
+    if isinstance(method, NestedSampling | ParallelTempering | Pathfinder | TemperedSMC):
         check_without(method, start, store)
         with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
             return FROM_PRIORS[type(method)](target, method, Counts(chains, draws, warmup), key)

@@ -72,7 +72,7 @@ def _values(name: str, owners: Sequence[str], experiments: Sequence[Experiment])
         if isinstance(value, dist.Distribution) and isinstance(first, type(value)):
             if _numbers(first) == _numbers(value):
                 continue
-        elif first == value and math.isfinite(value):
+        elif isinstance(value, float) and first == value and math.isfinite(value):
             continue
         raise ArgumentError(
             f"The covariate `{name}` of `{owner}` must be one finite number in all of its experiments, or one distribution where "

@@ -81,7 +81,7 @@ class Truncated(AbstractNoise):
         return self.marginal.domain == "share" or self.marginal.log_cumulative(one, one) is None
 
     @property
-    def domain(self) -> Any:
+    def domain(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The kind of number that a datum is."""
         return self.marginal.domain
 
