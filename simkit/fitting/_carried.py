@@ -23,7 +23,8 @@ def check_carried(source: Unknowns, target: Problem, argument: str) -> None:
         if isinstance(prior, AbstractFieldPrior) and isinstance(known, AbstractFieldPrior):
             front = len(block.shape) - len(prior.ends)
             same = (
-                len(old.shape) == len(block.shape)
+                type(prior) is type(known)
+                and len(old.shape) == len(block.shape)
                 and prior.ends == known.ends
                 and old.shape[:front] == block.shape[:front]
             )

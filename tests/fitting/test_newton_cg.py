@@ -12,7 +12,7 @@ from heated_ring import SIZE, by_matrices, half, ring
 
 import simkit
 from simkit import Experiment, Free, GaussNewtonCG, Problem
-from simkit.fields import Matern
+from simkit.fields import Matern, TotalVariation
 from simkit.fitting._linearised import linearised
 from simkit.noise import Normal
 
@@ -90,6 +90,9 @@ def test_a_fit_of_a_coarser_grid_starts_and_preconditions_that_of_a_finer_one():
     assert inner.first == pytest.approx(first.first, rel=0.05) == pytest.approx(cold.first, rel=0.05)
     with pytest.raises(simkit.ArgumentError, match="must have the unknown `y0` of the same kind and shape"):
         simkit.fit(ring(prior, "log")[0], method=GaussNewtonCG(known=first))
+    edges = half(problem, TotalVariation(1.0, slope=0.1, box=1.0))
+    with pytest.raises(simkit.ArgumentError, match="must have the unknown `y0` of the same kind and shape"):
+        simkit.fit(problem, method=simkit.FieldLBFGS(coarse=edges))
     with pytest.raises(simkit.ArgumentError, match="`coarse` must have the unknowns of the problem"):
         simkit.fit(ring(prior, None, {"rate": Free(start=20.0)})[0], method=GaussNewtonCG(coarse=coarse))
 
