@@ -71,6 +71,11 @@ def fit_saem(
             "The method `SAEM` takes individuals and their occasions, but groups of the level "
             f"`{problem.population.levels[0].name}` have a spread as well. Take `Marginal()`, the default, or `sample`."
         )
+    if problem.population.mixed:
+        raise ArgumentError(
+            "The method `SAEM` takes parameters that are normal on their scale, but one has a `subpopulation`. Take `Marginal()`, "
+            "the default, or `sample`."
+        )
     if problem.population.missing:
         raise ArgumentError(
             f"The method `SAEM` needs the covariates of all individuals, but `{problem.population.missing[0].name}` is missing for "

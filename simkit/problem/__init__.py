@@ -88,6 +88,7 @@ from ._refresh import refresh as refresh
 from ._refresh import without_limit as without_limit  # internal
 from ._schedule import dose_event as dose_event
 from ._simulator import from_simulator as from_simulator
+from ._subpopulation import Subpopulation as Subpopulation
 from ._successes import Successes as Successes
 from ._total_variation import TotalVariation as TotalVariation  # internal
 from ._truncated import Truncated as Truncated  # internal

@@ -1,4 +1,4 @@
-"""Levels of groups above individuals: patients within hospitals, hospitals within countries."""
+"""Levels of groups above individuals, such as hospitals and countries of patients, and occasions below them."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -122,3 +122,31 @@ def _check_nested(inner: Level, outer: Level, experiments: Sequence[Experiment])
 def _listed(rows: Sequence[str]) -> str:
     more = len(rows) - LISTED
     return ", ".join(rows[:LISTED]) + (f" and {more} more" if more > 0 else "")
+
+
+class Visit(NamedTuple):
+    """An occasion of an individual: the place of the individual, its name for it, and which of its occasions it is, from 0 on."""
+
+    individual: int
+    name: str
+    number: int
+
+
+def visits_of(experiments: Sequence[Experiment], labels: Sequence[str]) -> tuple[Visit, ...]:
+    """The occasions of all individuals, individual by individual, in the order in which experiments name them."""
+    found: dict[str, dict[str, None]] = {label: {} for label in labels}
+    for e in experiments:
+        if not e.occasions:
+            raise ArgumentError(
+                f"A parameter has an `occasion_spread`, so each experiment must say its occasions, but `{e.name}` does not. Write "
+                '`occasions="first"` where it is one, or `occasions={"first": 0.0, "second": 168.0}` with the times at which they '
+                "begin."
+            )
+        found[e.individual] |= dict.fromkeys(e.occasions)
+    visits = tuple(Visit(i, name, number) for i, label in enumerate(labels) for number, name in enumerate(found[label]))
+    if len(visits) == len(labels):
+        raise ArgumentError(
+            "An `occasion_spread` needs an individual with more than one occasion, but none has: between individuals and between "
+            "occasions cannot be told apart. Leave `occasion_spread` out."
+        )
+    return visits

@@ -11,13 +11,14 @@ from jaxtyping import Array, Float, Int
 
 from .._doors import check_mapping, shown
 from .._errors import ArgumentError
-from ..core import POSITIVE, REAL, Support, as_float_array
+from ..core import POSITIVE, REAL, UNIT_INTERVAL, Support, as_float_array
 from ._condition_table import Table
 from ._covariates import Missing, missing_covariates
 from ._experiment import Experiment
 from ._free import Free, Unknown, unknown
-from ._groups import Level, levels_of
+from ._groups import Level, Visit, levels_of, visits_of
 from ._links import Link, Scale, link_of, moved_by
+from ._subpopulation import Subpopulation, check_subpopulation, membership, mixture_quantile
 from ._unknowns import blocks_of, size_of
 
 
@@ -45,6 +46,7 @@ class Individual(NamedTuple):
         "logit" or "probit"; by default "log" where the support is positive and "logit" where it has two ends.
     - `occasion_spread`: what is known of the standard deviation of g between the occasions of one individual (inter-occasion
         variability). Experiments say which occasions there are: `Experiment(occasions=)`.
+    - `subpopulation`: a second kind of individuals whose parameter lies higher, `Subpopulation(share, shift)`; none by default.
     - `group_spreads`: level -> what is known of the standard deviation of g between the groups of that level, such as the hospitals
         of patients. Experiments say whose groups they are: `Experiment(groups={"country": "nl", "hospital": "north"})`, the
         outermost level first; each level lies within the one before.
@@ -59,14 +61,7 @@ class Individual(NamedTuple):
     transform: Scale | None = None
     occasion_spread: Free | None = None
     group_spreads: Mapping[str, Free] = {}
-
-
-class Visit(NamedTuple):
-    """An occasion of an individual: the place of the individual, its name for it, and which of its occasions it is, from 0 on."""
-
-    individual: int
-    name: str
-    number: int
+    subpopulation: Subpopulation | None = None
 
 
 class Population(eqx.Module):
@@ -84,6 +79,7 @@ class Population(eqx.Module):
     - `switching`: which of them differ between occasions; `visits`: the occasions of all individuals.
     - `levels`: groups of individuals, the innermost first.
     - `between`: which parameters have a spread between individuals, and so deviations of theirs.
+    - `mixed`: which parameters have a second kind of individuals; share and shift of each stand behind the spreads of groups.
     - `missing`: covariates that some individuals lack, which are deviations of theirs too.
     """
 
@@ -102,17 +98,23 @@ class Population(eqx.Module):
     levels: tuple[Level, ...] = eqx.field(static=True, default=())
     between: tuple[int, ...] = eqx.field(static=True, default=())
     missing: tuple[Missing, ...] = eqx.field(static=True, default=())
+    mixed: tuple[int, ...] = eqx.field(static=True, default=())
 
     @property
     def shared(self) -> int:
         """Number of the free parameters of the population; the deviations follow."""
         pairs = len(self.correlated) * (len(self.correlated) - 1) // 2
-        return self._group_spreads + sum(len(level.effects) for level in self.levels) + pairs
+        return self._mixtures + 2 * len(self.mixed) + pairs
 
     @property
     def _group_spreads(self) -> int:
         """The place of the first spread between groups."""
         return self.first + len(self.between) + len(self.owners) + len(self.switching)
+
+    @property
+    def _mixtures(self) -> int:
+        """The place of the first share of a second kind of individuals."""
+        return self._group_spreads + sum(len(level.effects) for level in self.levels)
 
     @property
     def _plain(self) -> bool:
@@ -234,7 +236,11 @@ class Population(eqx.Module):
         own = theta[self.shared : self.shared + size].reshape(count, len(self.labels))
         moved = jnp.zeros((len(self.names), len(self.labels)), theta.dtype)
         root = self.root(theta)[places][:, places]
-        moved = moved.at[places].set(root @ own * theta[self.first : self.first + count][:, None])
+        spread, scores = theta[self.first : self.first + count], root @ own
+        for k, share, apart in self._kinds(theta):
+            row = self.between.index(k)
+            scores = scores.at[row].set(mixture_quantile(scores[row], share, apart))
+        moved = moved.at[places].set(scores * spread[:, None])
         if self.owners:
             effects = theta[self.first + count : self.first + count + len(self.owners)]
             owner = (np.array(self.owners)[None] == np.arange(len(self.names))[:, None]).astype(theta.dtype)
@@ -248,6 +254,24 @@ class Population(eqx.Module):
                 moved = moved.at[k].add(theta[spread] * own[np.array(level.owners)])
                 spread, start = spread + 1, start + len(level.labels)
         return moved
+
+    def _kinds(self, theta: Array) -> list[tuple[int, Array, Array]]:
+        """The parameters with a second kind of individuals: its share, and its distance in spreads."""
+        found = []
+        for i, k in enumerate(self.mixed):
+            share, shift = theta[self._mixtures + 2 * i], theta[self._mixtures + 2 * i + 1]
+            found.append((k, share, shift / theta[self.first + self.between.index(k)]))
+        return found
+
+    def memberships(self, theta: Float[Array, " parameters"]) -> dict[str, Float[Array, " individual"]]:
+        """The probability that each individual is of the second kind, by parameter with a `Subpopulation`."""
+        count, size = len(self.between), len(self.between) * len(self.labels)
+        own = theta[self.shared : self.shared + size].reshape(count, len(self.labels))
+        places = np.array(self.between, int)
+        scores = self.root(theta)[places][:, places] @ own
+        row = self.between.index
+        at = lambda k, *kind: membership(mixture_quantile(scores[row(k)], *kind), *kind)
+        return {self.names[k]: at(k, *kind) for k, *kind in self._kinds(theta)}
 
     def _known(self, theta: Array, start: int) -> Array:
         """Return the covariates, those that are missing by their deviations."""
@@ -350,6 +374,14 @@ def population_of(
         given = individuals[names[k]].group_spreads[level.name]
         added.append(unknown(f"{names[k]}.{level.name}_spread", given, POSITIVE))
         units.append(scales[k])
+    mixed = {k: kind for k, name in enumerate(names) if (kind := individuals[name].subpopulation) is not None}
+    for k, kind in mixed.items():
+        check_subpopulation(names[k], kind, k in spreads)
+        added += [
+            unknown(f"{names[k]}.share", kind.share, UNIT_INTERVAL),
+            unknown(f"{names[k]}.shift", kind.shift, REAL),
+        ]
+        units += ["1", scales[k]]
     correlated = tuple(k for k, name in enumerate(names) if individuals[name].correlated)
     if len(correlated) == 1:
         alone = next(name for name in names if individuals[name].correlated)
@@ -388,6 +420,7 @@ def population_of(
         levels,
         tuple(spreads),
         missing,
+        tuple(mixed),
     )
     return population, added
 
@@ -405,23 +438,3 @@ def _spread(name: str, individual: Individual) -> Free | None:
             "cannot be `correlated`. Write a `Free` in place of the `Individual` where nothing differs."
         )
     return None
-
-
-def visits_of(experiments: Sequence[Experiment], labels: Sequence[str]) -> tuple[Visit, ...]:
-    """The occasions of all individuals, individual by individual, in the order in which experiments name them."""
-    found: dict[str, dict[str, None]] = {label: {} for label in labels}
-    for e in experiments:
-        if not e.occasions:
-            raise ArgumentError(
-                f"A parameter has an `occasion_spread`, so each experiment must say its occasions, but `{e.name}` does not. Write "
-                '`occasions="first"` where it is one, or `occasions={"first": 0.0, "second": 168.0}` with the times at which they '
-                "begin."
-            )
-        found[e.individual] |= dict.fromkeys(e.occasions)
-    visits = tuple(Visit(i, name, number) for i, label in enumerate(labels) for number, name in enumerate(found[label]))
-    if len(visits) == len(labels):
-        raise ArgumentError(
-            "An `occasion_spread` needs an individual with more than one occasion, but none has: between individuals and between "
-            "occasions cannot be told apart. Leave `occasion_spread` out."
-        )
-    return visits

@@ -115,6 +115,19 @@ _INDIVIDUAL = Table(
         "correlated": Key("true or false", "whether it correlates with the others", False),
         "transform": Key("a name", "the coordinate in which individuals are normal", choices=lambda: SCALES),
         "occasion_spread": Key("a table", "the standard deviation between occasions", table=Table("", _FREE)),
+        "subpopulation": Key(
+            "a table",
+            "a second kind of individuals",
+            table=Table(
+                "",
+                {
+                    "share": Key("a table", "the share of the second kind", table=Table("", _FREE)),
+                    "shift": Key(
+                        "a table", "how much higher it lies on the scale of individuals", table=Table("", _FREE)
+                    ),
+                },
+            ),
+        ),
         "group_spreads": Key(
             "a table",
             "the standard deviations between groups of individuals, by level",

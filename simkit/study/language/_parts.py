@@ -23,7 +23,7 @@ from ...core import (
 )
 from ...engine import Adaptive, Courant, Fixed
 from ...md import REDUCED
-from ...problem import SCALES, AbstractNoise, Free, Individual, prior_from_text
+from ...problem import SCALES, AbstractNoise, Free, Individual, Subpopulation, prior_from_text
 from ...solvers import as_solver
 from ._built import check_support, read_potential
 from ._field_priors import FIELD_PRIORS, read_field_prior
@@ -270,8 +270,12 @@ def _individual(name: str, part: Section) -> Free | Individual:
     occasions = _free(f"{name}.occasion_spread", anew) if "occasion_spread" in own else None
     above = own.section("group_spreads")
     groups = {level: _free(f"{name}.{level}_spread", above.section(level)) for level in above.table}
+    kinds = own.section("subpopulation")
+    given = {key: _free(f"{name}.{key}", kinds.section(key)) for key in ("share", "shift") if key in kinds}
+    second = Subpopulation(**given) if "subpopulation" in own else None
+    kinds.finish(*given)
     own.finish()
-    return Individual(mean, wide, found, correlated, transform, occasions, groups)
+    return Individual(mean, wide, found, correlated, transform, occasions, groups, second)
 
 
 def _free(name: str, part: Section, box: Sequence[float] = ()) -> Free:
