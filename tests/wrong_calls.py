@@ -1248,6 +1248,15 @@ ROWS = {
         lambda: simkit.Experiment("e", T, DATA, covariates={"weight": "heavy"}),
         "`weight` of experiment `e` must be a number",
     ),
+    "a second kind that is a number": (
+        lambda: simkit.Problem(
+            LINE,
+            [simkit.Experiment(name, [1.0, 2.0], {"y": [2.0, 4.1]}) for name in "ab"],
+            free={"a": simkit.Individual(simkit.Free(start=1.0), subpopulation=0.3)},
+            noise={"y": simkit.noise.Normal(0.1)},
+        ),
+        "`subpopulation` of `a` must be a `Subpopulation(share, shift)`, but it is 0.3",
+    ),
     "individuals by an unknown transform": (
         lambda: simkit.Problem(
             LINE,
