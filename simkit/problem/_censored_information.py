@@ -21,35 +21,46 @@ NODES = 40
 
 
 class _Kernel(NamedTuple):
-    """A standard variable of a noise model, in which its density is smooth but at 0: to it, back from it, and where it ends."""
+    """A standard variable of a noise model, in which its density is smooth but at 0: to it, back from it, and where it ends.
+
+    `tail`: where a density that begins at a place above 0 has fallen to rounding.
+    """
 
     standard: Callable[[Any, Values, Values], Values]
     value: Callable[[Any, Values, Values], Values]
     end: float
+    tail: Callable[[Values], Values]
 
 
-def _normal(spread: Callable[[Any, Values], Values], end: float) -> _Kernel:
-    return _Kernel(lambda n, y, f: (y - f) / spread(n, f), lambda n, z, f: f + z * spread(n, f), end)
+_SQUARE = 9.0, lambda z: jnp.hypot(z, 9.0)
+"""The end of a normal density, and that of its tail."""
+_STEADY = 36.0, lambda z: z + 36.0
+"""Those of an exponential one."""
 
 
-def _logarithmic(end: float) -> _Kernel:
+def _normal(spread: Callable[[Any, Values], Values], reach: Any) -> _Kernel:
+    return _Kernel(lambda n, y, f: (y - f) / spread(n, f), lambda n, z, f: f + z * spread(n, f), *reach)
+
+
+def _logarithmic(reach: Any) -> _Kernel:
     return _Kernel(
         lambda n, y, f: (jnp.log(y) - jnp.log(f)) / n.scale,
         lambda n, z, f: f * jnp.exp(n.scale * z),
-        end,
+        *reach,
     )
 
 
 KERNELS: dict[type[AbstractNoise], _Kernel] = {
-    Normal: _normal(lambda n, f: n.scale, 9.0),
-    Combined: _normal(lambda n, f: jnp.hypot(n.additive, n.proportional * f), 9.0),
-    Laplace: _normal(lambda n, f: n.scale, 36.0),
-    LogNormal: _logarithmic(9.0),
-    LogLaplace: _logarithmic(36.0),
+    Normal: _normal(lambda n, f: n.scale, _SQUARE),
+    Combined: _normal(lambda n, f: jnp.hypot(n.additive, n.proportional * f), _SQUARE),
+    Laplace: _normal(lambda n, f: n.scale, _STEADY),
+    LogNormal: _logarithmic(_SQUARE),
+    LogLaplace: _logarithmic(_STEADY),
     StudentT: _Kernel(
         lambda n, y, f: jnp.arctan((y - f) / (n.scale * jnp.sqrt(n.freedom))),
         lambda n, z, f: f + n.scale * jnp.sqrt(n.freedom) * jnp.tan(z),
         0.5 * math.pi,
+        lambda z: jnp.full_like(z, 0.5 * math.pi),
     ),
 }
 
@@ -102,7 +113,7 @@ def censored_information(noise: AbstractNoise, limits: Limits | None, location: 
     leaves, structure = jax.tree.flatten(noise)
     parts = [location, *(jnp.broadcast_to(leaf, location.shape).astype(location.dtype) for leaf in leaves)]
     model = lambda parts: jax.tree.unflatten(structure, parts[1:])
-    total = seen_part(model, parts, limits, KERNELS[type(noise)])
+    total = _seen_part(model, parts, limits, KERNELS[type(noise)])
     for owner in limits.by_name():
         total = [a + b for a, b in zip(total, _set_part(model, parts, limits, owner), strict=True)]
     bounded = jnp.zeros(location.shape, bool)
@@ -127,7 +138,7 @@ def _limit(limits: Limits, end: str, like: Values) -> Values:
     return jnp.full(like.shape, OPEN[end], like.dtype) if held is None else held
 
 
-def seen_part(
+def _seen_part(
     model: Callable[[list[Values]], Any], parts: list[Values], limits: Limits, kernel: _Kernel
 ) -> list[Values]:
     """The integral of the products of scores over what is not censored, by Gauss and Legendre on both sides of the location."""

@@ -10,20 +10,24 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import ndtr, ndtri
+from jax.scipy.special import log_ndtr, ndtri
+from jax.scipy.stats import norm
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from .._doors import shown
 from .._errors import ArgumentError, DataError
 from ..core import Metadata
-from ._censored import Limits, log_probability
-from ._censored_information import KERNELS, products, seen_part
+from ._censored import log_probability
 from ._cumulative import Sides
 from ._information import Information
 from ._noise import NOISES, AbstractNoise, AbstractNormalNoise, LogTails, Normal, Values
+from ._truncated_information import truncated_information
 
-HALVINGS, DOUBLINGS = 200, 60
-"""Halvings of the interval that holds a draw, which leave one unit of rounding of an interval 1e18 scales long, and doublings
+NEAR = -20.0
+"""A logarithm of a probability below which its quantile is found by Newton's method."""
+
+HALVINGS, DOUBLINGS = 110, 60
+"""Halvings of the interval that holds a draw, which leave rounding of an interval 1e18 scales long, and doublings
 of one without an end."""
 
 
@@ -44,7 +48,8 @@ class Truncated(AbstractNoise):
 
     **Good values:** limits that cut away less than nine tenths: beyond, location and scale are hardly told apart.
 
-    **Errors:** the information of continuous data is an integral with an error of 1e-9 of it, that of counts is found from draws.
+    **Errors:** the information of continuous data is an integral with an error of 1e-9 of it, that of counts a sum; of marginals of
+    your own it is found from draws.
 
     **Raises:** an `ArgumentError` for limits that leave no room and marginals that cannot be truncated, and from the problem a
     `DataError` for data beyond the limits.
@@ -70,9 +75,12 @@ class Truncated(AbstractNoise):
                 "Argument `marginal` of `Truncated` must be a noise model of single numbers with a distribution function, such as "
                 f"`Normal` or `Poisson`, but it is {shown(self.marginal)}."
             )
-        if not self.lower < self.upper:
+        least, most = self._ends()
+        least = max(least, -1.0 if self.domain == "count" else 0.0) if self.domain in ("count", "positive") else least
+        if not (self.lower < self.upper and least < most):
             raise ArgumentError(
-                f"The limits of `Truncated` must leave room, but `lower` is {self.lower:g} and `upper` {self.upper:g}."
+                f"The limits of `Truncated` must leave room for data of {type(self.marginal).__name__}, but `lower` is "
+                f"{self.lower:g} and `upper` {self.upper:g}."
             )
 
     def _cannot(self) -> bool:
@@ -111,20 +119,9 @@ class Truncated(AbstractNoise):
         )
 
     def information(self, location: Values) -> Information | None:
-        r"""$\int s s^T p\, dy / P - \nabla \log P\, \nabla \log P^T$ with the score s of the marginal; None for counts."""
-        if type(self.marginal) not in KERNELS:
-            return None
-        leaves, structure = jax.tree.flatten(self.marginal)
-        parts = [location, *(jnp.broadcast_to(leaf, location.shape).astype(location.dtype) for leaf in leaves)]
-        model = lambda parts: jax.tree.unflatten(structure, parts[1:])
-        full = lambda x: jnp.full_like(location, x)
-        limits = Limits(low=full(self.lower), high=full(self.upper))
-        inside = lambda parts: Truncated(model(parts), self.lower, self.upper)._within(*self._ends(), parts[0])
-        log_mass, back = jax.vjp(inside, parts)
-        (slopes,) = back(jnp.ones_like(log_mass))
-        seen = seen_part(model, parts, limits, KERNELS[type(self.marginal)])
-        found = iter([a * jnp.exp(-log_mass) - b for a, b in zip(seen, products(slopes), strict=True)])
-        return Information([[next(found) for _ in range(i + 1)] for i in range(len(parts))])
+        """The variance of the marginal's score among what is in the table; None where it has to be found from draws."""
+        mass = lambda marginal, place: Truncated(marginal, self.lower, self.upper)._within(*self._ends(), place)
+        return truncated_information(self.marginal, self._ends(), mass, location)
 
     def log_tails(self, value: np.ndarray, location: np.ndarray) -> LogTails | None:
         if self.marginal.log_tails(value, location) is None:
@@ -183,11 +180,13 @@ class Truncated(AbstractNoise):
                 else self.marginal.standard(jnp.full_like(location, end), location)
             )
             ends.append(z)
-        # In the lower tail, where small probabilities keep their digits.
+        # In the lower tail, where small probabilities keep their digits, as logarithms beyond where they vanish.
         turned = ends[0] + ends[1] > 0
         low, high = jnp.where(turned, -ends[1], ends[0]), jnp.where(turned, -ends[0], ends[1])
-        z = ndtri(ndtr(low) + jnp.where(turned, 1 - share, share) * (ndtr(high) - ndtr(low)))
-        z = jnp.clip(z, low, high)
+        part = jnp.where(turned, 1 - share, share)
+        mass, cut = log_ndtr(high), log_ndtr(low)
+        target = mass + jnp.log(part + (1 - part) * jnp.exp(jnp.minimum(cut - mass, 0)))
+        z = jnp.clip(_log_quantile(target), low, high)
         found = self.marginal.from_standard(jnp.where(turned, -z, z), location)
         return jnp.clip(found, self.lower, self.upper)
 
@@ -215,6 +214,20 @@ class Truncated(AbstractNoise):
 
         found = jax.lax.fori_loop(0, HALVINGS, halve, (outwards(-1, lower), outwards(1, upper)))[1]
         return read(found)
+
+
+def _log_quantile(target: Values) -> Values:
+    """The z of log Phi(z), of targets up to 0."""
+    near = target > NEAR
+    z = ndtri(jnp.exp(jnp.where(near, target, 0.5 * NEAR)))
+
+    def closer(_: Array, z: Array) -> Array:
+        return z - (log_ndtr(z) - far) * jnp.exp(log_ndtr(z) - norm.logpdf(z))
+
+    far = jnp.where(near, NEAR, target)
+    # From below, where log Phi is concave: no step goes beyond the root.
+    deep = jax.lax.fori_loop(0, 8, closer, -jnp.sqrt(-2 * far))
+    return jnp.where(near, z, deep)
 
 
 def _log_minus(log_more: np.ndarray, log_less: np.ndarray) -> np.ndarray:
