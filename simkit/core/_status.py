@@ -108,9 +108,9 @@ _MESSAGES = {
         "of large numbers."
     ),
     Status.WORKER_DIED: (
-        "The worker that computed it died each time, while the other members of its chunk went well without it: its values need more "
-        "memory or crash compiled code. Compute it alone, by `simulate` with its values; after a repair remove its chunk file and "
-        "call `sweep` again, as before."
+        "The worker that computed it died each time, and the other members of its chunk were computed without it: its values need "
+        "more memory or crash compiled code. Compute it alone, by `simulate` with its values; after a repair remove its chunk file "
+        "and call `sweep` again, as before."
     ),
 }
 
