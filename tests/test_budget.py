@@ -248,3 +248,43 @@ def test_a_study_and_the_command_line(tmp_path, capsys, monkeypatch):
     assert "The time of `within` was up" in capsys.readouterr().err
     assert main(fit) == 0
     assert simkit.load(tmp_path / "fit" / "result.h5").fit.cut is False
+
+
+@pytest.mark.usefixtures("seconds")
+def test_training_ends_and_goes_on_to_the_same_bits(tmp_path):
+    rows = jnp.linspace(-1.0, 1.0, 20)
+    loss = lambda model, rows: jnp.mean((model["slope"] * rows - 2.0 * rows) ** 2)
+    model = {"slope": jnp.asarray(0.0)}
+    train = lambda store=None, **more: simkit.train(
+        model, loss, rows, steps=50, every=10, held_out=0.2, batch=4, key=jax.random.key(0), store=store, **more
+    )
+    cut = train(tmp_path / "cut", within=3.5)
+    assert cut.cut
+    assert len(cut.losses) == 20
+    assert "the time of `within` was up; the same call goes on" in repr(cut)
+    assert train(within=3.5).stopped == "the time of `within` was up"
+    # What is kept takes none of it: each call adds two blocks.
+    assert len(train(tmp_path / "cut", within=3.5).losses) == 40
+    rest, whole = train(tmp_path / "cut", within="2 h"), train()
+    assert not rest.cut
+    for name in ("losses", "held_out"):
+        np.testing.assert_array_equal(getattr(rest, name), getattr(whole, name))
+    np.testing.assert_array_equal(rest.model["slope"], whole.model["slope"])
+    with pytest.raises(simkit.ArgumentError, match="must be a positive time"):
+        train(within="2 hours")
+
+
+@pytest.mark.usefixtures("seconds")
+def test_a_recording_ends_and_goes_on_to_the_same_bits(tmp_path):
+    record = lambda name, **more: simkit.record(
+        Decay(), jnp.asarray(1.0), np.linspace(0.0, 3.0, 13), store=tmp_path / name, every=3, **more
+    )
+    cut = record("cut", within=3.5)
+    assert (cut.parts, cut.cut, cut.end) == (2, True, 1.5)
+    assert "the time of `within` was up; the same call goes on" in repr(cut)
+    rest, whole = record("cut", within="2 h"), record("whole")
+    assert (rest.parts, rest.cut) == (4, False)
+    np.testing.assert_array_equal(rest.trajectory().ys, whole.trajectory().ys)
+    with pytest.raises(simkit.ArgumentError, match="must be a positive time"):
+        record("never", within="2 hours")
+    assert not (tmp_path / "never").exists()

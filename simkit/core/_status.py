@@ -20,6 +20,7 @@ class Status(enum.IntEnum):
     NEGATIVE_PROPENSITY = 11
     TOO_MANY = 12
     BOUND_PASSED = 13
+    WORKER_DIED = 14
 
     @property
     def message(self) -> str:
@@ -105,6 +106,11 @@ _MESSAGES = {
         "A count grew beyond the whole numbers that its float type holds exactly. Take float64, "
         "`simkit.enable_x64()`, or the equation "
         "of large numbers."
+    ),
+    Status.WORKER_DIED: (
+        "The worker that computed it died each time, and the other members of its chunk were computed without it: its values need "
+        "more memory or crash compiled code. Compute it alone, by `simulate` with its values; after a repair remove its chunk file "
+        "and call `sweep` again, as before."
     ),
 }
 

@@ -10,6 +10,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import PRNGKeyArray
 
+from .._budget import Budget, Within, budgeted
 from .._doors import check_count, check_key, check_kind, check_progress, shown
 from .._errors import ArgumentError, SimulationError, StoreError
 from .._progress import Progress, Say
@@ -55,6 +56,7 @@ def record(
     inputs: Inputs = None,
     key: PRNGKeyArray | None = None,
     callback: Callable[[Recording], object] | None = None,
+    within: Within = None,
     progress: Say = None,
 ) -> Recording:
     """Simulate into a folder, part by part, so that a run may be long, larger than memory, and interrupted.
@@ -77,6 +79,8 @@ def record(
     - `key`: a random key, for systems with noise, which is that of `simulate` over all times; jumps of part i draw from
         `fold_in(key, i)`.
     - `callback`: a function of the `Recording` so far, called after each part: a place for pictures of a run that goes on.
+    - `within`: the time that this call may take, such as "2 h", "30 min" or seconds. It ends with the last part that is expected to
+        be finished by then, and at least one; the same call goes on later, to the same bits.
     - `progress`: times, rate and time left, on terminals and in notebooks by default; True to print everywhere, False
         not at all, or a function that is given each line.
 
@@ -126,7 +130,7 @@ def record(
     )
     ready = system.prepared(y0) if isinstance(system, ParticleSystem) else system
     form = forms(ready, when[0], y0, inputs, probed, reducers)
-    with journal(store, KIND, definition, {"every": each}) as held:
+    with budgeted(within) as budget, journal(store, KIND, definition, {"every": each}) as held:
         each = held.settings["every"]
         method = resolve(system, y0, when[: each + 1], solver=solver, step=step, inputs=inputs)
 
@@ -140,7 +144,8 @@ def record(
             return found, measured, Reached(now, found.final(), measured.totals)
 
         recording = Recording(held, {"frames": y0, "final": y0, "reduced": form[1]})
-        _complete(recording, part, Plan(when, each, frames, form[0]), Reached(ready, y0, None), callback, progress)
+        plan = Plan(when, each, frames, form[0])
+        _complete(recording, part, plan, Reached(ready, y0, None), callback, progress, budget)
         return recording
 
 
@@ -176,12 +181,16 @@ def _complete(
     start: Reached,
     callback: Callable[[Recording], object] | None,
     progress: Say,
+    budget: Budget,
 ) -> None:
     """Compute and write the parts that are missing."""
     held, times = recording.held, plan.times
     index, done, reached = _kept(held, plan, start)
     with Progress(len(times) - 1, done, progress, "times") as counter:
         while done < len(times) - 1:
+            if not budget.has_room():
+                recording.cut = True
+                break
             last = min(done + plan.every, len(times) - 1)
             try:
                 found, measured, reached = compute(index, reached, times[done : last + 1])

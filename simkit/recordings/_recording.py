@@ -26,13 +26,14 @@ class Recording:
     - `times`: the times of the frames; `probe_times`: those of the probes.
     - `names`: the names of the probes.
     - `reduced`: the results of the reducers so far, by name.
+    - `cut`: True where the call ended because its time, `within`, was up.
 
     `run["drag"]` is a probe at `probe_times`, `run.trajectory(0.0, 10.0)` are the frames of an interval, `run.final()` is the last
     state, from which a simulation may go on.
     """
 
     def __init__(self, held: Journal, like: Mapping[str, Any]):
-        self.held, self._like = held, like
+        self.held, self._like, self.cut = held, like, False
 
     @property
     def store(self) -> Any:
@@ -120,6 +121,7 @@ class Recording:
         rows = [
             ("store", str(self.store)),
             ("reached", f"{last['times'][-1]:g}"),
+            *([("", "the time of `within` was up; the same call goes on")] if self.cut else []),
             ("frames", f"{len(frames)} from {frames[0]:g} to {frames[-1]:g}"),
             *(("state", f"{name} {x.dtype}{list(x.shape)}") for name, x in _named(last, "final").items()),
         ]

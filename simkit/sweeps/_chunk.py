@@ -99,9 +99,10 @@ def _damaged(chunk: Chunk, reason: str | BaseException) -> ResultFileError:
 def variables_of(chunk: Chunk) -> dict[str, Variable]:
     """Return the shapes of the results in a chunk file."""
     with _reading(chunk) as file:
-        told = json.loads(file.attrs["about"])["variables"]
+        told = json.loads(file.attrs["about"])["variables"]  # in the order in which they were written
         return {
-            name: Variable(tuple(d.shape[1:]), d.dtype, tuple(told[name][0]), told[name][1]) for name, d in file.items()
+            name: Variable(tuple(file[name].shape[1:]), file[name].dtype, tuple(dims), unit)
+            for name, (dims, unit) in told.items()
         }
 
 

@@ -104,7 +104,7 @@ def drive(
                     continue
                 if isinstance(error, SimkitError):
                     raise error
-                death = isinstance(error, futures.BrokenExecutor) or _has_tried_workers(error)
+                death = is_death(error)
                 if death and not alone:
                     queue.suspect(index)
                 else:
@@ -119,6 +119,29 @@ def drive(
                     queue.replace_executor(index, error)
     finally:
         queue.cancel()
+
+
+def alone(source: Source, call: Call) -> tuple[Any, BaseException | None]:
+    """Run one call with no other beside it; its result, and the error with which it ended or its worker died.
+
+    **Raises:** what simkit raises on purpose.
+    """
+    function, arguments = call
+    future = source.executor.submit(function, *arguments)
+    futures.wait([future])
+    error = _error_of(future)
+    if isinstance(error, SimkitError):
+        raise error
+    if isinstance(error, futures.BrokenExecutor):
+        if source.make is None:
+            raise _broken([], error) from error
+        source.renew()
+    return (future.result(), None) if error is None else (None, error)
+
+
+def is_death(error: BaseException | None) -> bool:
+    """Tell whether an error says that a worker died."""
+    return isinstance(error, futures.BrokenExecutor) or (error is not None and _has_tried_workers(error))
 
 
 class _Queue:

@@ -17,11 +17,12 @@ import numpy as np
 from jaxtyping import Array, PRNGKeyArray, PyTree
 
 from .._errors import ArgumentError
-from ..core import Events, Setup, StaticSystem, Trajectory, field_metadata, named_leaves, with_fields
+from ..core import Events, Setup, StaticSystem, Status, Trajectory, field_metadata, named_leaves, with_fields
 from ..engine import ensemble
 from ..stores import Place, import_file, loaded_files, write_text
 from ._chunk import COUNTS, Chunk, Variable, made_chunk
 from ._store import writing
+from ._view import missing
 
 _devices_taken = threading.Lock()
 
@@ -56,15 +57,29 @@ class Job:
 
 
 class Part(NamedTuple):
-    """One chunk to compute: its number, its first member, and the values of its members by path."""
+    """One chunk to compute.
+
+    - `number`, `first`: its number and its first member; `values`: those of its members by path.
+    - `rows`: which member of the chunk is computed in each place, where some are left out and others stand in for them.
+    """
 
     number: int
     first: int
     values: dict[str, np.ndarray]
+    rows: np.ndarray | None = None
 
     @property
     def size(self) -> int:
         return len(next(iter(self.values.values())))
+
+    def without(self, left_out: np.ndarray) -> "Part":
+        """The part with a neighbour in the place of each member that is left out.
+
+        The others keep their places, so that their bits do not change.
+        """
+        kept = np.flatnonzero(~left_out)
+        rows = kept[np.clip(np.searchsorted(kept, np.arange(self.size)), 0, len(kept) - 1)]
+        return self._replace(rows=rows)
 
 
 class Done(NamedTuple):
@@ -85,12 +100,29 @@ def compute(job: Job | bytes, part: Part) -> Done:
     job = _unpacked(job) if isinstance(job, bytes) else job
     with _float_types(job.x64), _turn():
         results, variables = run_members(_on_device(job), part)
+    if part.rows is not None:
+        _leave_out(results, part.rows != np.arange(part.size))
     chunk, content = made_chunk(job.folder, job.identity, part.number, part.first, results, variables)
     if not job.mark or _sees(job.folder, job.mark):
         with writing(job.folder):
             write_text(chunk.path, content)
         content = None
     return Done(chunk, results["status"], time.perf_counter() - begin, content)
+
+
+def rehearse(job: Job | bytes, part: Part) -> None:
+    """Compute a chunk and keep nothing of it: to find out which members let a worker die."""
+    job = _unpacked(job) if isinstance(job, bytes) else job
+    with _float_types(job.x64), _turn():
+        run_members(_on_device(job), part)
+
+
+def _leave_out(results: dict[str, np.ndarray], left_out: np.ndarray) -> None:
+    """Mark members whose worker died each time, in place."""
+    for name, values in results.items():
+        results[name] = values.copy()
+        results[name][left_out] = 0 if name in COUNTS else missing(values.dtype)
+    results["status"][left_out] = Status.WORKER_DIED
 
 
 def installed() -> dict[str, str]:
@@ -109,11 +141,12 @@ def _sees(folder: Place, mark: str) -> bool:
 
 def run_members(job: Job, part: Part) -> tuple[dict[str, np.ndarray], dict[str, Variable]]:
     """The results of the members of a part, and what they look like."""
-    fill = job.size - part.size
-    values = {path: jnp.asarray(np.concatenate([v, np.repeat(v[-1:], fill, 0)])) for path, v in part.values.items()}
+    rows = np.arange(part.size) if part.rows is None else part.rows
+    rows = np.concatenate([rows, np.repeat(rows[-1:], job.size - part.size)])
+    values = {path: jnp.asarray(value[rows]) for path, value in part.values.items()}
     keys = None
     if job.key is not None:  # by the member's number: whatever the size of the chunks, a member has the same key
-        keys = _member_keys(job.key, jnp.arange(part.first, part.first + job.size))
+        keys = _member_keys(job.key, jnp.asarray(part.first + rows))
     trajectory = _on_one_device(_trajectories(job, values, keys))
     measure = default_measure(job.setup) if job.measure is None else job.measure
     if measure is None:

@@ -7,18 +7,13 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import h5py
 import numpy as np
 
 from .._errors import ResultFileError, StoreError
-from ..io import provenance
 from ..stores import (
     Place,
     check_hdf5,
     describe,
-    differences,
-    fingerprint,
-    hdf5_image,
     open_hdf5,
     read_manifest,
     write_text,
@@ -102,41 +97,6 @@ class Store:
         return self.folder / f"set-aside-{index:06d}.json"
 
 
-def prepare_store(
-    folder: Place,
-    definition: Mapping[str, str],
-    *,
-    chunk: int,
-    times: np.ndarray,
-    values: Mapping[str, np.ndarray],
-    units: Mapping[str, str],
-) -> Store:
-    """The store of a sweep: the one that is there, if it is of this sweep, or a new one.
-
-    **Raises:** a `StoreError` where the folder holds another sweep, or something else.
-    """
-    members = len(next(iter(values.values())))
-    _check_empty(folder)
-    # Without a finished chunk there is nothing to lose: a call with a slip in it does not keep the folder for itself.
-    known = (folder / MANIFEST).exists() and bool(find_chunks(folder))
-    if known:
-        store = open_store(folder)
-        _check_same(store, definition)
-    else:
-        made = dataclasses.asdict(provenance())
-        store = Store(folder, fingerprint(definition), dict(definition), members, chunk, made)
-        _check_orphans(store)
-        for path in folder.glob("set-aside-*.json"):
-            path.unlink()
-    if not _has_points(store, times, values):
-        write_text(folder / POINTS, _points_file(times, values, units))
-    if not known:
-        held = dataclasses.asdict(store)
-        del held["folder"]
-        write_text(folder / MANIFEST, json.dumps({"format": FORMAT, "format_version": VERSION, **held}, indent=1))
-    return store
-
-
 def open_store(folder: Place) -> Store:
     """The store in a folder.
 
@@ -169,63 +129,3 @@ def writing(folder: Place) -> Iterator[None]:
             f"{what} No half-written file is left, and chunks that are finished are kept: make room or access and call `sweep` "
             "again, as before, to go on."
         ) from error
-
-
-def _check_same(store: Store, definition: Mapping[str, str]) -> None:
-    if store.identity == fingerprint(definition):
-        return
-    found = differences(store.definition, definition)
-    more = f"; and {len(found) - 5} more" if len(found) > 5 else ""
-    raise StoreError(
-        f"The store `{store.folder}` belongs to another sweep: {'; '.join(found[:5])}{more}. Choose another store, or remove "
-        "this one."
-    )
-
-
-def _check_orphans(store: Store) -> None:
-    """Refuse chunk files without a manifest of which none is of this sweep: they would be removed as damaged."""
-    chunks = [chunk for chunks in find_chunks(store.folder).values() for chunk in chunks]
-    if chunks and not any(is_whole(chunk, store.identity) for chunk in chunks):
-        raise StoreError(
-            f"The store `{store.folder}` holds chunk files of another sweep and no manifest. Call `sweep` as it was called for "
-            "them, choose another store, or remove this one."
-        )
-
-
-def _check_empty(folder: Place) -> None:
-    """Refuse a folder without a sweep that holds files that none wrote; chunk files may wait for a manifest that was lost."""
-    if folder.exists() and not folder.is_dir():
-        raise StoreError(f"The store `{folder}` must be a folder, but it is a file.")
-    # Beside a sweep a command may have put its study, models and report.
-    if (folder / MANIFEST).exists():
-        return
-    ours = (POINTS, "chunk-*.h5", "set-aside-*.json", "lock.json", "view.h5", ".*.part")
-    beside = ("study.toml", "report.html", "figures")
-    known = {path.name for pattern in (*ours, *beside) for path in folder.glob(pattern)}
-    foreign = sorted(path.name for path in folder.iterdir() if path.name not in known) if folder.exists() else []
-    if foreign:
-        raise StoreError(
-            f"The store `{folder}` must be a new or an empty folder, or hold a sweep, but it holds other files, such as "
-            f"`{foreign[0]}`. Choose another folder."
-        )
-
-
-def _has_points(store: Store, times: np.ndarray, values: Mapping[str, np.ndarray]) -> bool:
-    try:
-        held, there, _ = store.points()
-    except ResultFileError:
-        return False
-    same = held.dtype == times.dtype and np.array_equal(held, times) and list(there) == list(values)
-    return same and all(np.array_equal(there[path], value, equal_nan=True) for path, value in values.items())
-
-
-def _points_file(times: np.ndarray, values: Mapping[str, np.ndarray], units: Mapping[str, str]) -> bytes:
-    def fill(file: h5py.File) -> None:
-        file.attrs.update(format="simkit sweep points")
-        file.create_dataset("times", data=times)
-        group = file.create_group("over", track_order=True)
-        for place, (path, value) in enumerate(values.items()):
-            dataset = group.create_dataset(f"{place:04d}", data=value)
-            dataset.attrs.update(path=path, units=units.get(path, "1"))
-
-    return hdf5_image(fill)

@@ -35,10 +35,12 @@ from ..engine import Fixed, Varying, check_events, resolve_members
 from ..solvers import SolverLike
 from ..stores import Lock, Unlocked, describe, lock_of, place, write_text
 from ._chunk import Chunk, spans, variables_of
-from ._execute import Source, drive
-from ._job import Done, Job, Measure, Part, compute, installed, is_x64, pack
+from ._execute import Source, alone, drive, is_death
+from ._guilty import guilty_members
+from ._job import Done, Job, Measure, Part, compute, installed, is_x64, pack, rehearse
+from ._prepare import prepare_store
 from ._result import Sweep
-from ._store import Store, prepare_store, writing
+from ._store import Store, writing
 from ._view import write_view
 
 
@@ -67,8 +69,9 @@ def sweep(
 
     Every chunk is an `ensemble` of some members, written to a file of its own that is whole or not there at all. A sweep that was
     interrupted, killed, or met a full disk is called again as before and goes on with what is missing; the numbers do not depend on
-    that, nor on the executor. Members that fail are marked and listed; chunks that raise or kill their worker are tried again,
-    then set aside and listed.
+    that, nor on the executor. With more members behind those of before it computes these only, beside a last chunk that was not
+    full. Members that fail are marked and listed; chunks that raise or kill their worker are tried again, then set aside and
+    listed; of one that kills its worker, members with whom alone it dies are marked and listed in place of the chunk.
 
     **Arguments:**
 
@@ -226,9 +229,15 @@ def _run(
                 sent = job if source.is_here else pack(job)
                 call = lambda i: (compute, (sent, part(i)))
                 lost = drive(source, missing, call, retries=retries, finished=finished, has_room=budget.has_room)
+                killers = []
                 for index, tries, last in lost:
                     with writing(store.folder):
                         store.note_set_aside(index, _note(part(index), tries, last))
+                    killers += [index] if is_death(last) else []
+                for index in killers:
+                    done = _without_guilty(source, sent, part(index), lock, budget)
+                    if done is not None:
+                        finished(done)
             if not chunks and last is not None:
                 raise SimulationError(
                     f"No chunk could be computed; the last one failed with {type(last).__name__}: {_first_line(last)}"
@@ -242,6 +251,21 @@ def _run(
     with writing(store.folder):
         _view(store, chunks)
     return counter.rate if counter.computed else None
+
+
+def _without_guilty(
+    source: Source, sent: Job | bytes, part: Part, lock: Lock | Unlocked, budget: Budget
+) -> Done | None:
+    """A chunk whose worker died each time, computed without the members that let it die; None where those are not found."""
+
+    def dies(members: np.ndarray) -> bool | None:
+        lock.check()
+        if not budget.has_room():
+            return None
+        return is_death(alone(source, (rehearse, (sent, part.without(~members))))[1])
+
+    found = guilty_members(part.size, dies)
+    return None if found is None else alone(source, (compute, (sent, part.without(found))))[0]
 
 
 @contextlib.contextmanager

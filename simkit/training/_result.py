@@ -14,7 +14,8 @@ class Training:
     - `losses`: the loss of each step over its batch, shape `(steps,)`.
     - `looked`: the numbers of steps after which the data held out were looked at, shape `(looks,)`; `held_out`: their losses.
     - `best`: the number of steps after which `model` stood.
-    - `stopped`: the reason why training ended before all steps; empty where it did not.
+    - `stopped`: the reason why training ended before all steps; empty where it did not. `cut`: True where its time, `within`, was
+        up.
     """
 
     def __init__(
@@ -25,9 +26,10 @@ class Training:
         looked: Int[np.ndarray, " looks"],
         held_out: Float[np.ndarray, " looks"],
         stopped: str,
+        cut: bool = False,
     ):
         self.model, self.final, self.losses = model, final, losses
-        self.looked, self.held_out, self.stopped = looked, held_out, stopped
+        self.looked, self.held_out, self.stopped, self.cut = looked, held_out, stopped, cut
 
     @property
     def best(self) -> int:

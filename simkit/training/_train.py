@@ -13,6 +13,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, Int, PRNGKeyArray, PyTree
 
+from .._budget import Budget, Within, budgeted
 from .._doors import check_count, check_key, check_kind, check_progress, shown
 from .._errors import ArgumentError, SimulationError
 from .._progress import Progress, Say
@@ -66,6 +67,7 @@ def train(
     patience: int | None = None,
     key: PRNGKeyArray | None = None,
     store: str | Path | None = None,
+    within: Within = None,
     progress: Say = None,
 ) -> Training:
     """Train the parts of a model that learn, by gradient steps on a loss over batches of data.
@@ -90,6 +92,8 @@ def train(
     - `patience`: training stops after so many looks without a better model; never by default.
     - `key`: a random key, for batches, rows held out, and losses that draw.
     - `store`: a folder that keeps where training stands.
+    - `within`: the time that this call may take, such as "2 h", "30 min" or seconds. It ends with the last `every` steps that are
+        expected to be finished by then, and at least those; with a `store` the same call goes on later, to the same bits.
     - `progress`: steps, rate, time left and loss, on terminals and in notebooks by default; True to print everywhere, False
         not at all, or a function that is given each line.
 
@@ -158,10 +162,9 @@ def train(
         "optimiser": rule,
         "every": every,
     }
-    with _kept(store, definition) as held:
-        return _run(
-            task, Learner(arrays, rule.init(arrays)), judged, draws, Plan(steps, every, patience), held, progress
-        )
+    plan = Plan(steps, every, patience)
+    with budgeted(within) as budget, _kept(store, definition) as held:
+        return _run(task, Learner(arrays, rule.init(arrays)), judged, draws, plan, held, progress, budget)
 
 
 class Plan(NamedTuple):
@@ -180,6 +183,7 @@ def _run(
     plan: Plan,
     held: Journal | None,
     progress: Say,
+    budget: Budget,
 ) -> Training:
     """Train block by block, from what a store holds on."""
     learner, best = begin, begin.arrays
@@ -193,7 +197,8 @@ def _run(
 
     def so_far() -> Training:
         ends = np.minimum(np.arange(len(scores)) * plan.every, done)
-        return Training(whole(best), whole(learner.arrays), np.concatenate(losses), ends, np.asarray(scores), stopped)
+        known = np.concatenate(losses)
+        return Training(whole(best), whole(learner.arrays), known, ends, np.asarray(scores), stopped, budget.cut)
 
     with Progress(plan.steps, 0, progress, "steps") as counter:
         while done < plan.steps:
@@ -204,6 +209,9 @@ def _run(
                 back = unpacked(kept, like)
                 learner, best = back["learner"], back["best"]
                 found, score = kept["losses"], None if judged is None else float(kept["score"])
+            elif not budget.has_room():
+                stopped = "the time of `within` was up" + ("" if held is None else "; the same call goes on")
+                break
             else:
                 learner, told = _steps(task, learner, jnp.asarray(done, jnp.int32), size, draws)
                 _check_untraced(told)

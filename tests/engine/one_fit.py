@@ -1,4 +1,4 @@
-"""One of two processes that fit, profile, sample and predict side by side, run by test_devices.py; arguments as one_process.py."""
+"""One of some processes that fit, profile, sample and predict side by side, run by test_devices.py; arguments as one_process.py."""
 
 import sys
 
@@ -10,10 +10,10 @@ import simkit
 from simkit import ArgumentError
 
 
-def main(address: str, number: str, result: str) -> None:
+def main(address: str, number: str, result: str, count: str) -> None:
     jax.config.update("jax_enable_x64", True)
     jax.config.update("jax_num_cpu_devices", 2)
-    jax.distributed.initialize(coordinator_address=address, num_processes=2, process_id=int(number))
+    jax.distributed.initialize(coordinator_address=address, num_processes=int(count), process_id=int(number))
     x = np.linspace(1.0, 2.0, 10)
     line = simkit.odes.from_response(lambda x, p: p["slope"] * x, {"slope": 1.0})
     data = simkit.Experiment("line", x, {"y": 2 * x + 0.1 * np.sin(9 * x)})

@@ -1,4 +1,5 @@
-"""One of two processes that compute an ensemble together, run by test_devices.py: an address, its number, where to write."""
+"""One of some processes that compute an ensemble together, run by test_devices.py: an address, its number, where to write,
+and how many there are."""
 
 import sys
 
@@ -10,9 +11,9 @@ import simkit
 from simkit.odes import LotkaVolterra, from_function
 
 
-def main(address: str, number: str, result: str) -> None:
+def main(address: str, number: str, result: str, count: str) -> None:
     jax.config.update("jax_enable_x64", True)
-    jax.distributed.initialize(coordinator_address=address, num_processes=2, process_id=int(number))
+    jax.distributed.initialize(coordinator_address=address, num_processes=int(count), process_id=int(number))
     system, y0, _, _ = LotkaVolterra.example()
     times = np.linspace(0.0, 4.0, 6)
     rates = np.linspace(0.3, 0.9, 5)

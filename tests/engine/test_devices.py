@@ -199,17 +199,17 @@ def test_single_precision_stays_single():
     assert tree_allclose(two.ys, one.ys, rtol=1e-5)
 
 
-def in_two_processes(script, folder):
-    """The files that two processes have written which run a script of this folder together."""
+def in_processes(script, folder, count=2):
+    """The files that some processes have written which run a script of this folder together."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{probe.getsockname()[1]}"
     flags = os.environ.get("XLA_FLAGS", "").replace("--xla_force_host_platform_device_count=2", "")
     environment = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
-    results = [folder / f"{number}.npz" for number in range(2)]
+    results = [folder / f"{number}.npz" for number in range(count)]
     children = [
         subprocess.Popen(
-            [sys.executable, pathlib.Path(__file__).with_name(script), address, str(number), result],
+            [sys.executable, pathlib.Path(__file__).with_name(script), address, str(number), result, str(count)],
             env=environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -228,8 +228,10 @@ def in_two_processes(script, folder):
     return results
 
 
-def test_two_processes_get_the_whole_result(tmp_path):
-    results = in_two_processes("one_process.py", tmp_path)
+@pytest.mark.parametrize("count", [2, pytest.param(4, marks=pytest.mark.slow)])
+def test_processes_get_the_whole_result(tmp_path, count):
+    """Five members: on four devices three have a place for one that is not there."""
+    results = in_processes("one_process.py", tmp_path, count)
     rates = np.linspace(0.3, 0.9, 5)
     expected = simkit.ensemble(SYSTEM, Y0, TIMES, over={"growth": rates}, devices=TWO[:1])
     slope = jax.grad(
@@ -237,7 +239,7 @@ def test_two_processes_get_the_whole_result(tmp_path):
     )
     for result in results:
         with np.load(result) as found:
-            assert found["devices"] == 2
+            assert found["devices"] == count
             np.testing.assert_array_equal(found["steps"], expected.steps)
             # the same program on another number of devices: up to the order of sums
             np.testing.assert_allclose(found["hare"], expected.ys.hare, rtol=1e-12)
@@ -248,7 +250,7 @@ def test_two_processes_get_the_whole_result(tmp_path):
 @pytest.mark.slow
 def test_each_of_two_processes_fits_and_samples(tmp_path):
     """It ended in JAX's words: "spans non-addressable devices"."""
-    one, two = (np.load(result) for result in in_two_processes("one_fit.py", tmp_path))
+    one, two = (np.load(result) for result in in_processes("one_fit.py", tmp_path))
     for name in ("estimate", "lower", "draws", "curves"):
         np.testing.assert_array_equal(one[name], two[name])  # the same program on the same numbers
     np.testing.assert_allclose(one["estimate"], 2.0, atol=0.2)  # data with a scatter of 0.1

@@ -8,13 +8,14 @@ import threading
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import dask
+import numpy as np
 import pytest
 import sweep_models
 from dask.distributed import Client, LocalCluster
-from sweep_models import CHUNK, COUNT, setup
+from sweep_models import CHUNK, COUNT, RATES, setup
 
 import simkit
-from simkit import ArgumentError, StoreError
+from simkit import ArgumentError, Status, StoreError
 
 SPAWN = multiprocessing.get_context("spawn")
 FACTORY = functools.partial(ProcessPoolExecutor, 2, mp_context=SPAWN)
@@ -91,12 +92,38 @@ def test_a_broken_pool_keeps_what_is_finished(tmp_path, whole, monkeypatch):
         assert simkit.sweep(**arguments, executor=executor).finished == COUNT
 
 
+def left_out(found, whole):
+    """Check that the last member alone is left out, and that all others have the bits of a sweep without such a member."""
+    assert found.finished == COUNT
+    assert not found.set_aside
+    assert {status: list(members) for status, members in found.failures()} == {Status.WORKER_DIED: [COUNT - 1]}
+    assert "1 with WORKER_DIED, the first is member 21: rate 1" in repr(found)
+    assert np.isnan(found["final"][-1])
+    np.testing.assert_array_equal(found["final"][:-1], whole["final"][:-1])
+    assert chunk_names(found)[:-1] == chunk_names(whole)[:-1]
+
+
 @pytest.mark.slow
-def test_pools_are_replaced_until_a_chunk_is_found_guilty(tmp_path):
+def test_pools_are_replaced_until_a_member_is_found_guilty(tmp_path, monkeypatch):
     found = simkit.sweep(**setup(store=tmp_path / "s", measure=sweep_models.deadly, executor=FACTORY, retries=1))
-    assert found.finished == COUNT - 2
+    flag = tmp_path / "flag"
+    flag.touch()
+    monkeypatch.setenv("SIMKIT_TEST_FLAG", str(flag))
+    left_out(found, simkit.sweep(**setup(store=tmp_path / "t", measure=sweep_models.deadly)))
+    # Where its chunk file is removed, it is tried again.
+    next(found.store.glob("chunk-000005-*")).unlink()
+    again = simkit.sweep(**setup(store=tmp_path / "s", measure=sweep_models.deadly))
+    assert not (again.status != 0).any()
+
+
+@pytest.mark.slow
+def test_a_chunk_of_which_every_member_is_deadly_is_set_aside(tmp_path):
+    arguments = setup(store=tmp_path / "s", measure=sweep_models.deadly, executor=FACTORY, retries=0)
+    found = simkit.sweep(**{**arguments, "over": {"rate": np.append(RATES, [0.995, 0.996, 0.997, 0.998, 0.999, 1.0])}})
+    assert found.finished == COUNT + 2
+    assert list(found.status[20:24]) == [0, Status.WORKER_DIED, Status.WORKER_DIED, Status.WORKER_DIED]
     (note,) = found.set_aside
-    assert (note["chunk"], note["tries"]) == (5, 2)
+    assert (note["chunk"], note["members"]) == (6, 4)
     assert note["error"].startswith("BrokenProcessPool")
 
 
@@ -117,12 +144,10 @@ def test_dask_with_a_worker_killed_in_the_middle(client, tmp_path, whole):
 
 
 @pytest.mark.slow
-def test_dask_with_a_chunk_that_kills_its_worker_every_time(client, tmp_path):
+def test_dask_with_a_member_that_kills_its_worker_every_time(client, tmp_path, monkeypatch):
     found = simkit.sweep(**setup(store=tmp_path / "s", measure=sweep_models.deadly, executor=client))
-    assert found.finished == COUNT - 2
-    (note,) = found.set_aside
-    assert note["chunk"] == 5
-    assert note["error"].startswith("KilledWorker")
+    monkeypatch.setenv("SIMKIT_TEST_FLAG", str(tmp_path))
+    left_out(found, simkit.sweep(**setup(store=tmp_path / "u", measure=sweep_models.deadly)))
     # The cluster stays usable.
     again = simkit.sweep(**setup(store=tmp_path / "t", measure=sweep_models.final, executor=client))
     assert again.finished == COUNT
