@@ -15,6 +15,9 @@ low that lanes are started operation by operation, at twice the time."""
 DEVICES = "--xla_force_host_platform_device_count"
 """The setting of XLA for the number of devices."""
 
+MOST_DEVICES = 1024
+"""The most devices as which JAX is told to see a processor."""
+
 WIDE = "avx512_vbmi2"
 """Processors from about 2019 on have this; earlier ones slow down when they use vectors of 512 bits."""
 
@@ -44,6 +47,10 @@ def enable_processor(devices: int | None = None) -> None:
     """
     if devices is not None:
         check_count("devices", devices)
+        if devices > MOST_DEVICES:
+            raise ArgumentError(
+                f"Argument `devices` must be at most {MOST_DEVICES}, but it is {devices}. The number of cores is a good value."
+            )
     before = os.environ.get("XLA_FLAGS", "")
     set_compiler()
     if devices is not None:

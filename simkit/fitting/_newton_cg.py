@@ -15,6 +15,9 @@ from ._inside import inside, on_bounds, share_inside
 from ._linearised import Linearised, linearised
 from ._local_model import objective
 
+MORE = 8
+"""Steps of Lanczos' method beyond the directions that are kept, without which the last of these are mixtures of several."""
+
 
 class Stepped(NamedTuple):
     """A step from one place, and what was found there; `promised` is the gain by the model, `trial` the value at its end."""
@@ -169,10 +172,11 @@ def low_rank(
     All vectors are kept and made orthogonal to each other, twice. The Ritz pairs of a Krylov space never say more than the whole.
     Where the space is exhausted, as after as many directions as there are data, it goes on from a new random vector.
     """
-    diagonal, beside, basis, sizes = awaited(_lanczos(problem, z, modes, key), "fit", "directions of the uncertainty")
+    steps = min(modes + MORE, z.size)
+    diagonal, beside, basis, sizes = awaited(_lanczos(problem, z, steps, key), "fit", "directions of the uncertainty")
     values, vectors = eigenpairs(np.asarray(diagonal, float), np.asarray(beside, float)[:-1])
-    turned = jnp.asarray(vectors.T[::-1].copy(), basis.dtype) @ basis
-    return jnp.asarray(np.maximum(values[::-1], 0).copy(), basis.dtype), turned, sizes
+    turned = jnp.asarray(vectors.T[::-1][:modes].copy(), basis.dtype) @ basis
+    return jnp.asarray(np.maximum(values[::-1][:modes], 0).copy(), basis.dtype), turned, sizes
 
 
 def eigenpairs(diagonal: np.ndarray, beside: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

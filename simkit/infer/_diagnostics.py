@@ -14,7 +14,12 @@ COMPARABLE = 1e4
 
 
 def effective_sample_size(values: ArrayLike) -> float:
-    """The number of independent draws worth as much as these, shape `(chain, draw)`; 0 where nothing moves."""
+    """The number of independent draws worth as much as these, shape `(chain, draw)`; 0 where nothing moves.
+
+    One draw of each chain tells nothing of how they depend on each other: it is taken for independent.
+    """
+    if np.shape(values)[-1] < 2:
+        return float(np.size(values))
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         found = float(_ess(np.asarray(values, float)))

@@ -35,7 +35,7 @@ class _Kernel(NamedTuple):
 _SQUARE = 9.0, lambda z: jnp.hypot(z, 9.0)
 """The end of a normal density, and that of its tail."""
 _STEADY = 36.0, lambda z: z + 36.0
-"""Those of an exponential one."""
+"""The ends of an exponential density."""
 
 
 def _normal(spread: Callable[[Any, Values], Values], reach: Any) -> _Kernel:

@@ -1,4 +1,4 @@
-"""What is known of individuals beside their data: covariates, some of which nobody wrote down."""
+"""Covariates: numbers of individuals beside their data, some of which nobody wrote down."""
 
 import math
 from collections.abc import Sequence

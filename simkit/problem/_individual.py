@@ -118,7 +118,7 @@ class Population(eqx.Module):
 
     @property
     def _plain(self) -> bool:
-        """Whether all individuals have the same deviations, each its own."""
+        """True where all individuals have the same deviations, each its own."""
         return not (self.switching or self.levels or self.missing)
 
     @property

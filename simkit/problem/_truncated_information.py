@@ -17,9 +17,9 @@ from ._information import Information, Values
 from ._noise import AbstractNoise
 
 MOST_COUNTS = 2048
-"""So many counts are summed at most."""
+"""The most counts that are summed."""
 TAIL, RARE = 256, 0.05
-"""Terms that are summed where less than so much of the probability is in the table: what is cut away cannot be subtracted there."""
+"""Terms of a sum where less than so much of the probability is in the table: what is cut away cannot be subtracted there."""
 
 
 def truncated_information(

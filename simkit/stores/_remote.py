@@ -4,6 +4,7 @@ import contextlib
 import fnmatch
 import functools
 import io
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -131,7 +132,18 @@ def place(store: "str | Place") -> Place:
     if isinstance(store, RemotePath):
         return store
     if isinstance(store, str) and "://" in store:
+        protocol, _, rest = store.partition("://")
+        if not rest.strip("/"):
+            raise ArgumentError(
+                f"Argument `store` must name a folder of `{protocol}`, such as `{protocol}://bucket/sweep`."
+            )
         return RemotePath(store)
+    if isinstance(store, str) and re.match(r"[A-Za-z][A-Za-z0-9+]+:", store) and not Path(store).exists():
+        protocol, _, rest = store.partition(":")
+        raise ArgumentError(
+            f"Argument `store` must be a folder or the URL of an object store, but it is `{store}`. Write "
+            f"`{protocol}://{rest.lstrip('/')}` for the store, or `./{store}` for a folder of this name."
+        )
     return Path(store).absolute()
 
 
@@ -158,6 +170,10 @@ def _system(protocol: str) -> Any:
         ) from error
     try:
         return fsspec.filesystem(protocol)
+    except (TypeError, OSError) as error:
+        raise ArgumentError(
+            f"Argument `store` must be the URL of an object store, but `{protocol}://` takes more than a URL says: {error}."
+        ) from error
     except ImportError as error:
         raise MissingPackageError(f"Argument `store` names an object store, `{protocol}://`: {error}.") from error
     except ValueError as error:

@@ -35,6 +35,8 @@ def test_more_directions_than_data_leave_the_standard_errors_of_the_posterior(co
         noise={"y": Normal(scale)},
     )
     mean, spread = exact(places, data, scale)
+    few = simkit.fit(problem, method=simkit.GaussNewtonCG(modes=3))
+    assert "warning: more directions are known by the data" in repr(few)
     for modes in (SIZE, SIZE + 6):
         found = simkit.fit(problem, method=simkit.GaussNewtonCG(modes=modes))
         np.testing.assert_allclose(found["field"], mean, atol=1e-5)

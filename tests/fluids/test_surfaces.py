@@ -125,6 +125,8 @@ def test_holes_and_files_that_are_none_are_refused(tmp_path):
     flipped = np.concatenate([HALVES[:1, ::-1], HALVES[1:]])
     with pytest.raises(ArgumentError, match="go round different ways"):
         fluids.TriangleSurface(CUBE, flipped)
+    with pytest.raises(ArgumentError, match="triangles of a surface must differ, but 12 stand there twice"):
+        fluids.TriangleSurface(CUBE, np.concatenate([HALVES, HALVES]))
     with pytest.raises(ArgumentError, match="whole numbers from 0 to 7"):
         fluids.TriangleSurface(CUBE, HALVES + 1)
     with pytest.raises(ArgumentError, match="in three dimensions, but the grid has 2"):

@@ -23,6 +23,7 @@ from simkit import (
     TemperedSMC,
 )
 from simkit.infer import effective_sample_size
+from simkit.infer._pathfinder import _chosen
 from simkit.noise import Normal
 from simkit.odes import from_response
 from simkit.problem import AbstractLikelihood
@@ -110,6 +111,17 @@ def test_pathfinder_draws_from_a_normal_posterior_and_weighs_two_modes():
     exact = 1 / (1 + np.exp(-1.0))
     assert abs(share - exact) < 4 * np.sqrt(exact * (1 - exact) / 5000)  # of some 11,000 effective ones, at least 5,000
     assert len(drawn.warnings) == 1
+    few = simkit.sample(two_roots(), method=Pathfinder(paths=5), key=jax.random.key(10), draws=1)
+    assert "Pathfinder, 4 chains of 1 draws" in repr(few)
+
+
+def test_draws_that_were_drawn_again_stand_together():
+    """Else each would count as independent: of a thousand draws of ten numbers 10, not 1,000, are worth something."""
+    share = np.array([0.0, *np.full(10, 0.1)])
+    chosen = _chosen(jax.random.key(0), share, 1000)
+    np.testing.assert_array_equal(np.bincount(chosen), [0, *[100] * 10])
+    values = np.random.default_rng(0).normal(size=11)[chosen]
+    assert effective_sample_size(values.reshape(1, -1)) < 40
 
 
 def test_pathfinder_says_where_a_normal_distribution_does_not_do():

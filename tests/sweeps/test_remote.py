@@ -135,7 +135,13 @@ def test_fits_keep_their_starts_in_an_object_store(memory):
 
 @pytest.mark.parametrize(
     ("store", "words"),
-    [("nowhere://x", "fsspec knows no `nowhere://`"), ("gs://bucket/x", "`gs://`: .*gcsfs")],
+    [
+        ("nowhere://x", "fsspec knows no `nowhere://`"),
+        ("gs://bucket/x", "`gs://`: .*gcsfs"),
+        ("memory://", "must name a folder of `memory`, such as `memory://bucket/sweep`"),
+        ("s3:/bucket/x", "Write `s3://bucket/x` for the store, or `./s3:/bucket/x` for a folder"),
+        ("memory:x", "Write `memory://x` for the store"),
+    ],
 )
 def test_what_no_client_knows_is_refused(store, words):
     with pytest.raises((ArgumentError, MissingPackageError), match=words):

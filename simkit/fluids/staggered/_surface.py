@@ -149,7 +149,7 @@ def _text(content: bytes, path: Any) -> np.ndarray:
         corners = [[]]
     if not corners or words[0].lower() != "solid" or len(corners) % 3 or {len(corner) for corner in corners} != {3}:
         raise DataError(
-            f"The file `{path}` must be an STL file, binary or text, but it is none. Export the body as STL."
+            f"The file `{path}` must be an STL file, binary or text, but it is none, or it was cut off. Export the body again."
         )
     return np.array(corners).reshape(-1, 3, 3)
 
@@ -161,6 +161,11 @@ def _check_shape(name: str, shape: tuple[int, ...]) -> None:
 
 def _check_closed(corners: ArrayLike, triangles: np.ndarray) -> None:
     """Refuse edges that are not those of two triangles which go along them in opposite directions."""
+    _, copies = np.unique(np.sort(triangles, axis=1), axis=0, return_counts=True)
+    if copies.max() > 1:
+        raise ArgumentError(
+            f"The triangles of a surface must differ, but {int((copies > 1).sum())} stand there twice. Leave one of each."
+        )
     edges = np.concatenate([triangles[:, [0, 1]], triangles[:, [1, 2]], triangles[:, [2, 0]]]).astype(np.int64)
     size = int(triangles.max()) + 1
     keys, counts = np.unique(edges[:, 0] * size + edges[:, 1], return_counts=True)

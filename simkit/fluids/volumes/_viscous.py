@@ -27,8 +27,8 @@ SECOND = Stencils((1.0,), (1 / 2,), (1 / 2,))
 SIXTH = Stencils((2250 / 1920, -125 / 1920, 9 / 1920), (150 / 256, -25 / 256, 3 / 256), (45 / 60, -9 / 60, 1 / 60))
 
 STIFFNESS = 1.55
-"""How much shorter steps by viscosity are with `SIXTH`: its largest rate, over cells of alternating signs, by that of `SECOND`
-(2.483 / 2 for the derivative, 1.242 for the values at centres)."""
+"""The factor by which steps by viscosity are shorter with `SIXTH`: its largest rate, over cells of alternating signs, by that of
+`SECOND` (2.483 / 2 for the derivative, 1.242 for the values at centres)."""
 
 AROUND = len(SIXTH.across) + 2 * REACH
 """Ghost cells along each axis for `SIXTH`: for derivatives, values at centres and means over faces."""
