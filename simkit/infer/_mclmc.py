@@ -8,8 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
-from .._errors import ArgumentError, missing_package
+from .._errors import ArgumentError
 from ..engine import awaited, note_trace, over_members
+from ._blackjax import blackjax_for
 from ._counts import Counts
 from ._diagnostics import describe_quality
 from ._modes import Modes, describe_modes, visited
@@ -61,7 +62,7 @@ def sample_mclmc(target: Target, method: MCLMC, modes: Modes, counts: Counts, ke
 
     **Raises:** an `ArgumentError` for a single parameter, for which constant speed leaves no freedom.
     """
-    _library()
+    blackjax_for("MCLMC")
     chains = counts.chains
     if target.problem.size < 2:
         raise ArgumentError("`MCLMC` needs two parameters or more: for one, take `NUTS()`.")
@@ -88,14 +89,6 @@ def sample_mclmc(target: Target, method: MCLMC, modes: Modes, counts: Counts, ke
     )
 
 
-def _library() -> Any:
-    try:
-        import blackjax
-    except ModuleNotFoundError as error:
-        raise missing_package("`MCLMC`", error.name, "samplers") from error
-    return blackjax
-
-
 @eqx.filter_jit
 def _run(
     target: Target,
@@ -110,7 +103,7 @@ def _run(
     """Warm-up and draws of every chain."""
     counts = {"chains": centers, "warmup": warmup, "draws": draws}
     note_trace("sample", target.parts() | {"method": method, **counts})
-    blackjax = _library()
+    blackjax = blackjax_for("MCLMC")
     from blackjax.mcmc import adjusted_mclmc_dynamic
 
     steps_of = adjusted_mclmc_dynamic.make_random_trajectory_length_fn(True)

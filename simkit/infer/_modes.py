@@ -87,6 +87,14 @@ def _principal(covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarr
     return size, values, vectors
 
 
+def distances(u: np.ndarray, center: np.ndarray, covariance: np.ndarray) -> tuple[np.ndarray, float]:
+    """The squares of distances from the centre of a normal distribution, in its standard deviations, and its log determinant."""
+    size, values, vectors = _principal(np.asarray(covariance, float))
+    values = np.maximum(values, 1e-300)
+    square = (((u - center) / size @ vectors) ** 2 / values).sum(axis=-1)
+    return square, float(np.log(values).sum() + 2 * np.log(size).sum())
+
+
 def visited(modes: Modes, u: np.ndarray) -> np.ndarray:
     """The mode nearest to each draw by the normal approximations, -1 where none is near.
 
@@ -95,10 +103,9 @@ def visited(modes: Modes, u: np.ndarray) -> np.ndarray:
     thinned = np.asarray(u, float)[:, :: max(1, u.shape[1] // LOOKED_AT)]
     scores, squares = [], []
     for center, covariance in zip(modes.centers, modes.covariances, strict=True):
-        size, values, vectors = _principal(np.asarray(covariance, float))
-        values = np.maximum(values, 1e-300)
-        squares.append((((thinned - center) / size @ vectors) ** 2 / values).sum(axis=-1))
-        scores.append(squares[-1] + np.log(values).sum() + 2 * np.log(size).sum())
+        square, volume = distances(thinned, center, covariance)
+        squares.append(square)
+        scores.append(square + volume)
     nearest = np.argmin(np.stack(scores), axis=0)
     square = np.take_along_axis(np.stack(squares), nearest[None], axis=0)[0]
     return np.where(special.chdtrc(thinned.shape[-1], square) < NEAR, -1, nearest)

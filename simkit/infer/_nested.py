@@ -9,8 +9,9 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 from scipy.special import logsumexp
 
-from .._errors import ArgumentError, SamplingError, missing_package
+from .._errors import ArgumentError, SamplingError
 from ..engine import awaited, note_trace, over_members
+from ._blackjax import blackjax_for
 from ._counts import Counts
 from ._diagnostics import describe_quality
 from ._posterior import Posterior
@@ -80,7 +81,7 @@ class Points(NamedTuple):
 
 def sample_nested(target: Target, method: NestedSampling, counts: Counts, key: PRNGKeyArray) -> Posterior:
     """All runs at once, over all devices, in blocks of one compiled program, until the last has ended."""
-    _library()
+    blackjax_for("NestedSampling")
     place, run, weigh = jax.random.split(key, 3)
     live, chains = method.live, counts.chains
     tries = jax.vmap(target.coordinates.unconstrained)(prior_draws(target.problem, place, TRIES * chains * live))
@@ -111,15 +112,6 @@ def sample_nested(target: Target, method: NestedSampling, counts: Counts, key: P
     return _as_posterior(target, method, points, np.asarray(share, float), calls, counts, weigh)
 
 
-def _library() -> Any:
-    try:
-        import blackjax.ns.nss
-        import blackjax.ns.utils
-    except ModuleNotFoundError as error:
-        raise missing_package("`NestedSampling`", error.name, "samplers") from error
-    return blackjax
-
-
 def _algorithm(target: Target, method: NestedSampling) -> Any:
     """BlackJAX's algorithm for a target; made anew in every trace, since it holds what is traced.
 
@@ -129,7 +121,9 @@ def _algorithm(target: Target, method: NestedSampling) -> Any:
     parts = lambda u: tuple(x.astype(u.dtype) for x in parts_of(target, u.astype(dtype)))
     moves = method.moves or 5 * target.problem.size
     replaced = method.replaced or max(1, method.live // 10)
-    return _library().nss(lambda u: parts(u)[0], lambda u: parts(u)[1], num_inner_steps=moves, num_delete=replaced)
+    return blackjax_for("NestedSampling").nss(
+        lambda u: parts(u)[0], lambda u: parts(u)[1], num_inner_steps=moves, num_delete=replaced
+    )
 
 
 @eqx.filter_jit
@@ -189,13 +183,13 @@ def _as_posterior(
     counts: Counts,
     key: PRNGKeyArray,
 ) -> Posterior:
-    utils = _library().ns.utils
-    state = _library().ns.base.StateWithLogLikelihood
+    utils = blackjax_for("NestedSampling").ns.utils
+    state = blackjax_for("NestedSampling").ns.base.StateWithLogLikelihood
     evidence, chosen, effective = [], [], []
     for run, k in enumerate(jax.random.split(key, counts.chains)):
         each = state(*[jnp.asarray(part[run]) for part in points])
         weigh, pick = jax.random.split(k)
-        weights = np.asarray(utils.log_weights(weigh, _library().ns.base.NSInfo(each, None)), float)
+        weights = np.asarray(utils.log_weights(weigh, blackjax_for("NestedSampling").ns.base.NSInfo(each, None)), float)
         evidence.append(float(np.mean(logsumexp(weights, axis=0))) + np.log(share[run]))
         weight = np.exp(logsumexp(weights, axis=1) - logsumexp(weights))
         weight = weight / weight.sum()

@@ -9,10 +9,12 @@ import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 from scipy.special import logsumexp
 
-from .._errors import ArgumentError, SamplingError, missing_package
+from .._errors import ArgumentError, SamplingError
 from ..engine import awaited, note_trace
+from ..filters import systematic
+from ._blackjax import blackjax_for
 from ._counts import Counts
-from ._modes import root_of
+from ._modes import distances
 from ._posterior import Posterior
 from ._target import Target, prior_draws
 
@@ -71,7 +73,7 @@ def sample_pathfinder(target: Target, method: Pathfinder, counts: Counts, key: P
 
     **Raises:** a `SamplingError` where no path found a place that can be simulated.
     """
-    blackjax = _library()
+    blackjax = blackjax_for("Pathfinder")
     place, run, pick = jax.random.split(key, 3)
     wanted, problem = counts.chains * counts.draws, target.problem
     theta = prior_draws(problem, place, max(LOOKED_AT, method.paths))
@@ -130,10 +132,8 @@ def _pool(ends: Ends) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     white = np.asarray(ends.white, float)[known].reshape(-1, means.shape[1])
     parts = []
     for mean, covariance in zip(means[known], covariances[known], strict=True):
-        root = root_of(covariance)
-        whitened = np.linalg.lstsq(root, (white - mean).T, rcond=None)[0]
-        volume = np.log(np.abs(np.linalg.det(root / np.abs(root).max()))) + len(mean) * np.log(np.abs(root).max())
-        parts.append(-0.5 * (whitened**2).sum(axis=0) - volume)
+        square, volume = distances(white, mean, covariance)
+        parts.append(-0.5 * (square + volume))
     log_q = logsumexp(parts, axis=0) - np.log(max(len(parts), 1)) if parts else np.zeros(0)
     return white, np.asarray(ends.log_p, float)[known].ravel(), log_q - 0.5 * means.shape[1] * np.log(2 * np.pi)
 
@@ -144,8 +144,7 @@ def _chosen(key: PRNGKeyArray, share: np.ndarray, count: int) -> np.ndarray:
     So an effective number of draws counts them as the one that they are.
     """
     first, order = jax.random.split(key)
-    places = (np.arange(count) + float(jax.random.uniform(first))) / count
-    times = np.bincount(np.minimum(np.searchsorted(np.cumsum(share), places), len(share) - 1), minlength=len(share))
+    times = np.bincount(np.asarray(systematic(first, jnp.asarray(share), count)), minlength=len(share))
     mixed = np.asarray(jax.random.permutation(order, len(share)))
     return np.repeat(mixed, times[mixed])
 
@@ -169,14 +168,6 @@ def _in_words(k: float, effective: float, wanted: int, size: int) -> tuple[str, 
     if size > 1 and effective < 100:
         found.append("Few draws carry the weight: take more `draws` or `paths`.")
     return tuple(found)
-
-
-def _library() -> Any:
-    try:
-        import blackjax
-    except ModuleNotFoundError as error:
-        raise missing_package("`Pathfinder`", error.name, "samplers") from error
-    return blackjax
 
 
 @eqx.filter_jit

@@ -6,13 +6,13 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import ArrayLike
 from jaxtyping import Array, PRNGKeyArray
 
 from .._errors import ArgumentError, SamplingError
 from ..engine import awaited, note_trace, over_members
 from ..filters import systematic
 from ..linear import cholesky
+from ..problem import bisected
 from ._counts import Counts
 from ._diagnostics import describe_quality
 from ._posterior import Posterior
@@ -133,13 +133,8 @@ def _next(target: Target, method: TemperedSMC, cloud: Cloud) -> Cloud:
 
     goal = method.ess * jnp.sum(jnp.isfinite(relative))
 
-    def halve(_: ArrayLike, ends: tuple[Array, Array]) -> tuple[Array, Array]:
-        middle = 0.5 * (ends[0] + ends[1])
-        few = effective(middle) < goal
-        return jnp.where(few, ends[0], middle), jnp.where(few, middle, ends[1])
-
     whole = 1 - cloud.beta
-    low, _ = jax.lax.fori_loop(0, BISECTIONS, halve, (0 * whole, whole))
+    low, _ = bisected(lambda rise: effective(rise) < goal, 0 * whole, whole, BISECTIONS)
     last = effective(whole) >= goal
     rise = jnp.where(last, whole, low)
     beta = jnp.where(last, jnp.ones_like(whole), cloud.beta + rise)

@@ -3,6 +3,7 @@
 from ._autocorrelated import Autocorrelated as Autocorrelated  # internal
 from ._binomial import BetaBinomial as BetaBinomial  # internal
 from ._binomial import Binomial as Binomial  # internal
+from ._bisection import bisected as bisected  # internal
 from ._categorical import Categorical as Categorical  # internal
 from ._censored import Censored as Censored
 from ._censored import Limits as Limits  # internal

@@ -6,7 +6,6 @@ from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.scipy.special import ndtr, ndtri
 from jaxtyping import Array, Float
 
@@ -29,13 +28,25 @@ class Link(NamedTuple):
 
     def to_scale(self, x: Array) -> Array:
         """The value of g."""
+        if self.scale == "log":
+            return jnp.log(x)
+        if self.scale == "linear":
+            return x
         share = (x - self.lower) / (self.upper - self.lower)
         return jnp.log(share) - jnp.log1p(-share) if self.scale == "logit" else ndtri(share)
 
     def natural(self, moved: Array) -> Array:
         """The parameter of a value of g."""
+        if self.scale == "log":
+            return jnp.exp(moved)
+        if self.scale == "linear":
+            return moved
         share = jax.nn.sigmoid(moved) if self.scale == "logit" else ndtr(moved)
         return self.lower + (self.upper - self.lower) * share
+
+    def moved(self, mean: Array, added: Array) -> Array:
+        """The parameter of individuals, from that of the population and what is added on the scale of g."""
+        return mean * jnp.exp(added) if self.scale == "log" else self.natural(self.to_scale(mean) + added)
 
 
 def link_of(name: str, asked: Any, ends: tuple[float, float], support: Support) -> Link:
@@ -72,33 +83,16 @@ def link_of(name: str, asked: Any, ends: tuple[float, float], support: Support) 
 
 def to_scales(links: Sequence[Link], x: Float[Array, " parameter"]) -> Float[Array, " parameter"]:
     """The values of g of all parameters."""
-    log = np.array([link.scale == "log" for link in links])
-    found = jnp.where(log, jnp.log(jnp.where(log, x, 1)), x)
-    for k, link in _between(links):
-        found = found.at[k].set(link.to_scale(x[k]))
-    return found
+    return jnp.stack([link.to_scale(one) for link, one in zip(links, x, strict=True)])
 
 
 def from_scales(links: Sequence[Link], moved: Float[Array, " parameter"]) -> Float[Array, " parameter"]:
     """All parameters by their values of g."""
-    log = np.array([link.scale == "log" for link in links])
-    found = jnp.where(log, jnp.exp(jnp.where(log, moved, 0)), moved)
-    for k, link in _between(links):
-        found = found.at[k].set(link.natural(moved[k]))
-    return found
+    return jnp.stack([link.natural(one) for link, one in zip(links, moved, strict=True)])
 
 
 def moved_by(
     links: Sequence[Link], mean: Float[Array, " parameter"], added: Float[Array, "parameter column"]
 ) -> Float[Array, "parameter column"]:
-    """All parameters by that of the population and what is added on the scale of g; exact for a sum of zero and a logarithm."""
-    log, each = np.array([link.scale == "log" for link in links])[:, None], mean[:, None]
-    found = jnp.where(log, each * jnp.exp(jnp.where(log, added, 0)), each + added)
-    for k, link in _between(links):
-        found = found.at[k].set(link.natural(link.to_scale(mean[k]) + added[k]))
-    return found
-
-
-def _between(links: Sequence[Link]) -> list[tuple[int, Any]]:
-    """The links between two ends, by their places."""
-    return [(k, link) for k, link in enumerate(links) if link.scale in ("logit", "probit")]
+    """All parameters by that of the population and what is added on the scale of g."""
+    return jnp.stack([link.moved(one, own) for link, one, own in zip(links, mean, added, strict=True)])

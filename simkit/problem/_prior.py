@@ -9,6 +9,7 @@ import numpyro.distributions as dist
 from jaxtyping import Array, PRNGKeyArray, PyTree
 
 from ..core import as_float_array
+from ._bisection import bisected
 
 
 class StoredPrior(eqx.Module):
@@ -74,10 +75,6 @@ def inverted(prior: dist.Distribution, u: Array) -> Array:
         one = jnp.where(above, lower + jnp.exp(most * s), jnp.where(below, upper - jnp.exp(-most * s), far))
         return jnp.where(both, lower + 0.5 * (s + 1) * (upper - lower), one)
 
-    def halved(_: Array, ends: tuple[Array, Array]) -> tuple[Array, Array]:
-        middle = 0.5 * (ends[0] + ends[1])
-        low = jnp.asarray(prior.cdf(place(middle)), u.dtype) < u
-        return jnp.where(low, middle, ends[0]), jnp.where(low, ends[1], middle)
-
-    ends = jax.lax.fori_loop(0, 4 * jnp.finfo(u.dtype).nmant // 2, halved, (jnp.full_like(u, -1), jnp.full_like(u, 1)))
+    beyond = lambda s: ~(jnp.asarray(prior.cdf(place(s)), u.dtype) < u)
+    ends = bisected(beyond, jnp.full_like(u, -1), jnp.full_like(u, 1), 4 * jnp.finfo(u.dtype).nmant // 2)
     return place(0.5 * (ends[0] + ends[1]))

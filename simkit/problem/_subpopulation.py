@@ -10,6 +10,7 @@ from jaxtyping import Array, Float
 
 from .._doors import shown
 from .._errors import ArgumentError
+from ._bisection import bisected
 from ._free import Free
 
 HALVINGS = 60
@@ -56,13 +57,7 @@ def mixture_quantile(
         less = (1 - share) * ndtr(-u) + share * ndtr(apart - u) <= ndtr(-z)
         return jnp.where(turned, less, more)
 
-    def halve(_: Array, ends: tuple[Array, Array]) -> tuple[Array, Array]:
-        middle = 0.5 * (ends[0] + ends[1])
-        high = above(middle)
-        return jnp.where(high, ends[0], middle), jnp.where(high, middle, ends[1])
-
-    low, high = z + jnp.minimum(apart, 0), z + jnp.maximum(apart, 0)
-    low, high = jax.lax.fori_loop(0, HALVINGS, halve, (low, high))
+    low, high = bisected(above, z + jnp.minimum(apart, 0), z + jnp.maximum(apart, 0), HALVINGS)
     return 0.5 * (low + high)
 
 

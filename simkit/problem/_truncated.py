@@ -4,7 +4,7 @@ $$p(y \mid \mathrm{lower} < Y < \mathrm{upper}) = \frac{p(y)}{P(\mathrm{lower} <
 """
 
 import math
-from typing import Any, ClassVar
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -17,6 +17,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from .._doors import shown
 from .._errors import ArgumentError, DataError
 from ..core import Metadata
+from ._bisection import bisected
 from ._censored import log_probability
 from ._cumulative import Sides
 from ._information import Information
@@ -62,7 +63,6 @@ class Truncated(AbstractNoise):
     )
     lower: float = eqx.field(static=True, default=-math.inf)
     upper: float = eqx.field(static=True, default=math.inf)
-    by_datum: ClassVar[str] = "scale"
 
     def __init__(self, marginal: AbstractNoise | None = None, lower: float = -math.inf, upper: float = math.inf):
         self.marginal = Normal() if marginal is None else marginal
@@ -76,8 +76,7 @@ class Truncated(AbstractNoise):
                 f"`Normal` or `Poisson`, but it is {shown(self.marginal)}."
             )
         least, most = self._ends()
-        least = max(least, -1.0 if self.domain == "count" else 0.0) if self.domain in ("count", "positive") else least
-        if not (self.lower < self.upper and least < most):
+        if not (self.lower < self.upper and max(least, self._start) < most):
             raise ArgumentError(
                 f"The limits of `Truncated` must leave room for data of {type(self.marginal).__name__}, but `lower` is "
                 f"{self.lower:g} and `upper` {self.upper:g}."
@@ -97,6 +96,11 @@ class Truncated(AbstractNoise):
     def scale(self) -> Any:
         """The scale of the marginal, which known sizes of data multiply."""
         return getattr(self.marginal, self.marginal.by_datum)
+
+    @property
+    def _start(self) -> float:
+        """The place above which all data of the marginal lie."""
+        return {"count": -1.0, "positive": 0.0}.get(self.domain, -math.inf)
 
     def _ends(self) -> tuple[float, float]:
         """The limits as places of the distribution function: P(a < Y <= b)."""
@@ -138,9 +142,7 @@ class Truncated(AbstractNoise):
 
     def _parted(self, place: np.ndarray, location: np.ndarray) -> LogTails:
         """log P(Y <= place) and log P(Y > place) of the marginal."""
-        inside = np.isfinite(place) & (
-            place > (-1 if self.domain == "count" else 0 if self.domain == "positive" else -np.inf)
-        )
+        inside = np.isfinite(place) & (place > self._start)
         at = np.where(inside, place, 1.0)
         below, above = self.marginal.log_tails(at, location)  # pyright: ignore[reportGeneralTypeIssues]
         if self.domain == "count":
@@ -201,19 +203,13 @@ class Truncated(AbstractNoise):
             if not math.isinf(end):
                 return jnp.full_like(location, end)
             if side < 0 and self.domain != "real":
-                return jnp.full_like(location, -1.0 if whole else 0.0)
+                return jnp.full_like(location, self._start)
             place = lambda k: location + side * unit * 2.0**k
             wanted = side > 0
             further = lambda _, k: jnp.where(enough(place(k)) == wanted, k, k + 1)
             return place(jax.lax.fori_loop(0, DOUBLINGS, further, jnp.zeros_like(location)))
 
-        def halve(_: Array, pair: tuple[Array, Array]) -> tuple[Array, Array]:
-            middle = 0.5 * (pair[0] + pair[1])
-            high = enough(middle)
-            return jnp.where(high, pair[0], middle), jnp.where(high, middle, pair[1])
-
-        found = jax.lax.fori_loop(0, HALVINGS, halve, (outwards(-1, lower), outwards(1, upper)))[1]
-        return read(found)
+        return read(bisected(enough, outwards(-1, lower), outwards(1, upper), HALVINGS)[1])
 
 
 def _log_quantile(target: Values) -> Values:
