@@ -9,7 +9,7 @@ which for equal steps and w = 0 is an autoregressive process of first order with
 
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -23,6 +23,7 @@ from .._types import Scalar
 from ..core import POSITIVE, Support, quantity
 from ..linear import inverse
 from ._compile import check_outputs
+from ._cumulative import Sides
 from ._dataset import Dataset
 from ._dense import check_dense
 from ._forward import ForwardModel, Heads
@@ -68,6 +69,9 @@ class Autocorrelated(AbstractNoise):
         rows = [[1 / variance + 0 * location], [0, own(s, s)], [0, 0, 0], [0, own(s, w), 0, own(w, w)]]
         return Information(rows)
 
+    def log_cumulative(self, value: Values, location: Values) -> Sides:
+        return self._alone.log_cumulative(value, location)
+
     def log_tails(self, value: np.ndarray, location: np.ndarray) -> LogTails:
         return Normal(np.hypot(self.scale, self.white)).log_tails(value, location)
 
@@ -83,33 +87,7 @@ class AutocorrelatedData(AbstractLikelihood):
     """
 
     def check(self, model: ForwardModel, data: Dataset) -> None:
-        if data.times.ndim > 2:
-            raise ArgumentError(
-                "`Autocorrelated` needs data at times, but the predictors of these have several columns. Give one, or take "
-                "`Normal`."
-            )
-        check_outputs(model, data)
-        for name in data.values:
-            noise = model.base.noise[name]
-            if not isinstance(noise, Autocorrelated):
-                continue
-            if not isinstance(noise.time, Tracer) and not np.all(np.asarray(noise.time) > 0):
-                raise ArgumentError(
-                    f"The correlation time of `{name}` must be positive, but it is {np.asarray(noise.time):g}. Residuals that do "
-                    "not depend on each other are those of `Normal`."
-                )
-            times, seen = np.asarray(_times(data, name)), np.isfinite(np.asarray(data.values[name]))
-            rows = np.atleast_2d(seen.reshape(*seen.shape[:2], -1).any(axis=2))
-            for label, at, known in zip(data.labels, times, rows, strict=True):
-                twice = np.diff(np.sort(at[known])) == 0
-                if twice.any() and not isinstance(noise.white, Tracer) and not np.all(np.asarray(noise.white) > 0):
-                    raise ArgumentError(
-                        f"Experiment `{label}` has two data of `{name}` at time {np.sort(at[known])[1:][twice][0]:g}, which "
-                        "without white noise would have to be equal. Give `Autocorrelated(..., white=...)` a positive number, or "
-                        "put replicates into experiments of their own."
-                    )
-                if np.any(np.diff(at[known]) < 0):
-                    raise ArgumentError(f"`Autocorrelated` needs increasing times, but those of `{label}` are not.")
+        check_series(model, data)
 
     @property
     def sequential(self) -> bool:
@@ -120,8 +98,8 @@ class AutocorrelatedData(AbstractLikelihood):
         found = dict(heads)
         for name, (location, noise) in heads.items():
             if isinstance(noise, Autocorrelated):
-                shift, spread = jax.vmap(_one_step_ahead)(_series(data, name, location, noise))
-                found[name] = location + _unfolded(shift, location.shape), Normal(_unfolded(spread, location.shape))
+                shift, spread = jax.vmap(_one_step_ahead)(series_of(data, name, location, noise))
+                found[name] = location + unfolded(shift, location.shape), Normal(unfolded(spread, location.shape))
         return found
 
     def left_out(self, rows: Mapping[str, Array], heads: Heads, data: Dataset) -> Mapping[str, Array]:
@@ -129,8 +107,8 @@ class AutocorrelatedData(AbstractLikelihood):
         for name, (location, noise) in heads.items():
             if isinstance(noise, Autocorrelated):
                 one = lambda each: _deleted(*each)
-                own = jax.lax.map(one, (_series(data, name, location, noise), _folded(rows[name], 1)))
-                columns = [_unfolded(own[..., i], location.shape) for i in range(own.shape[-1])]
+                own = jax.lax.map(one, (series_of(data, name, location, noise), folded(rows[name], 1)))
+                columns = [unfolded(own[..., i], location.shape) for i in range(own.shape[-1])]
                 found[name] = jnp.stack(columns, axis=-1)
         return found
 
@@ -147,8 +125,8 @@ class AutocorrelatedData(AbstractLikelihood):
         total = jnp.zeros((theta.size, theta.size), theta.dtype)
         for name, (location, noise) in heads.items():
             if isinstance(noise, Autocorrelated):
-                known = _series(data, name, location, noise)
-                slopes = _series(data, name, *jacobian[name], derivative=True)
+                known = series_of(data, name, location, noise)
+                slopes = series_of(data, name, *jacobian[name], derivative=True)
                 total = total + jnp.sum(jax.lax.map(lambda each: _informed(*each), (known, slopes)), axis=0)
             else:
                 total = total + information_of_single_data(data, name, location, noise, jacobian[name])
@@ -157,18 +135,56 @@ class AutocorrelatedData(AbstractLikelihood):
     def sample(
         self, key: PRNGKeyArray, theta: Float[Array, " parameters"], model: ForwardModel, data: Dataset
     ) -> dict[str, Array] | None:
-        heads, _ = model.heads(theta, data)
-        found = {}
-        for k, (name, (location, noise)) in zip(jax.random.split(key, len(heads)), heads.items(), strict=True):
-            found[name] = noise.sample(k, location)
-            if isinstance(noise, Autocorrelated):
-                known = _series(data, name, location, noise)
-                drawn = jax.vmap(_drawn)(jax.random.split(k, known.times.shape[0]), known)
-                found[name] = location + _unfolded(drawn, location.shape)
-        return found
+        return drawn_series(key, model.heads(theta, data)[0], data)
 
 
-class _Series(eqx.Module):
+def check_series(model: ForwardModel, data: Dataset) -> None:
+    """Refuse data that are no series in time.
+
+    **Raises:** an `ArgumentError`.
+    """
+    if data.times.ndim > 2:
+        raise ArgumentError(
+            "`Autocorrelated` needs data at times, but the predictors of these have several columns. Give one, or take "
+            "`Normal`."
+        )
+    check_outputs(model, data)
+    for name in data.values:
+        noise = model.base.noise[name]
+        if not isinstance(noise, Autocorrelated):
+            continue
+        if not isinstance(noise.time, Tracer) and not np.all(np.asarray(noise.time) > 0):
+            raise ArgumentError(
+                f"The correlation time of `{name}` must be positive, but it is {np.asarray(noise.time):g}. Residuals that do "
+                "not depend on each other are those of `Normal`."
+            )
+        times, seen = np.asarray(_times(data, name)), np.isfinite(np.asarray(data.values[name]))
+        rows = np.atleast_2d(seen.reshape(*seen.shape[:2], -1).any(axis=2))
+        for label, at, known in zip(data.labels, times, rows, strict=True):
+            twice = np.diff(np.sort(at[known])) == 0
+            if twice.any() and not isinstance(noise.white, Tracer) and not np.all(np.asarray(noise.white) > 0):
+                raise ArgumentError(
+                    f"Experiment `{label}` has two data of `{name}` at time {np.sort(at[known])[1:][twice][0]:g}, which "
+                    "without white noise would have to be equal. Give `Autocorrelated(..., white=...)` a positive number, or "
+                    "put replicates into experiments of their own."
+                )
+            if np.any(np.diff(at[known]) < 0):
+                raise ArgumentError(f"`Autocorrelated` needs increasing times, but those of `{label}` are not.")
+
+
+def drawn_series(key: PRNGKeyArray, heads: Heads, data: Dataset) -> dict[str, Array]:
+    """Random data of all outputs, in series where their residuals depend on each other."""
+    found = {}
+    for k, (name, (location, noise)) in zip(jax.random.split(key, len(heads)), heads.items(), strict=True):
+        found[name] = noise.sample(k, location)
+        if isinstance(noise, Autocorrelated):
+            known = series_of(data, name, location, noise)
+            drawn = jax.vmap(_drawn)(jax.random.split(k, known.times.shape[0]), known)
+            found[name] = location + unfolded(drawn, location.shape)
+    return found
+
+
+class Series(eqx.Module):
     """Series of one output: a row for each experiment and number of it, with its residuals in time."""
 
     times: Array
@@ -184,21 +200,21 @@ def _times(data: Dataset, name: str) -> Array:
     return data.times[:, -data.values[name].shape[1] :]
 
 
-def _folded(x: Array, count: int) -> Array:
+def folded(x: Array, count: int) -> Array:
     """Experiments, times, numbers, and `count` axes behind -> series, times, and these axes."""
     moved = x.reshape(*x.shape[:2], -1, *x.shape[x.ndim - count :])
     return jnp.moveaxis(moved, 2, 1).reshape(-1, x.shape[1], *moved.shape[3:])
 
 
-def _unfolded(x: Array, shape: tuple[int, ...]) -> Array:
+def unfolded(x: Array, shape: tuple[int, ...]) -> Array:
     return jnp.moveaxis(x.reshape(shape[0], -1, shape[1]), 1, 2).reshape(shape)
 
 
-def _series(data: Dataset, name: str, location: Array, noise: Any, derivative: bool = False) -> Any:
+def series_of(data: Dataset, name: str, location: Array, noise: Any, derivative: bool = False) -> Any:
     """The series of an output; of derivatives, with an axis of parameters behind, those of the location in place of residuals."""
     values = data.values[name]
     extra = int(derivative)
-    fold = lambda x: _folded(x, extra)
+    fold = lambda x: folded(x, extra)
     shape = location.shape
     spread = lambda x: fold(jnp.broadcast_to(x, shape))
     if derivative:
@@ -207,38 +223,57 @@ def _series(data: Dataset, name: str, location: Array, noise: Any, derivative: b
     times = jnp.broadcast_to(times.reshape(*times.shape, *[1] * (values.ndim - 2)), values.shape)
     seen = jnp.isfinite(values)
     residual = jnp.where(seen, values - location, 0)
-    return _Series(fold(times), fold(seen), fold(residual), *map(spread, (noise.scale, noise.time, noise.white)))
+    return Series(fold(times), fold(seen), fold(residual), *map(spread, (noise.scale, noise.time, noise.white)))
 
 
-def _one_step_ahead(series: _Series) -> tuple[Float[Array, " times"], Float[Array, " times"]]:
+def _one_step_ahead(series: Series) -> tuple[Float[Array, " times"], Float[Array, " times"]]:
     """The mean and the standard deviation of each residual of a series given those before it.
 
     They come from a Kalman filter whose state is the process over its standard deviation; 0 and 1 where a datum is missing.
     """
 
-    def step(carry: tuple[Array, Array, Array], row: _Series) -> tuple[tuple[Array, Array, Array], tuple[Array, Array]]:
-        mean, variance, before = carry
-        elapsed = (row.times - before) / row.time
-        mean = jnp.exp(-elapsed) * mean
-        variance = jnp.exp(-2 * elapsed) * variance - jnp.expm1(-2 * elapsed)
-        total = jnp.where(row.seen, row.scale**2 * variance + row.white**2, 1)
-        error = jnp.where(row.seen, row.residual - row.scale * mean, 0)
-        ahead = jnp.where(row.seen, row.scale * mean, 0), jnp.sqrt(total)
-        after = mean + variance * row.scale * error / total
-        left = variance * row.white**2 / total
-        carry = jnp.where(row.seen, after, mean), jnp.where(row.seen, left, variance), row.times
-        return carry, ahead
+    def step(carry: Filtered, row: Series) -> tuple[Filtered, tuple[Array, Array]]:
+        ahead, total = predicted(carry, row)
+        error = jnp.where(row.seen, row.residual - row.scale * ahead.mean, 0)
+        place = jnp.where(row.seen, row.scale * ahead.mean, 0)
+        return corrected(ahead, row, error, total), (place, jnp.sqrt(total))
 
-    # Of a process that has always been going on, at any earlier time.
-    begin = jnp.zeros_like(series.scale[0]), jnp.ones_like(series.scale[0]), series.times[0]
-    return jax.lax.scan(step, begin, series)[1]
+    return jax.lax.scan(step, at_rest(series), series)[1]
 
 
-def _drawn(key: PRNGKeyArray, series: _Series) -> Float[Array, " times"]:
+class Filtered(NamedTuple):
+    """What is known of the process over its standard deviation: mean and variance at a time."""
+
+    mean: Array
+    variance: Array
+    time: Array
+
+
+def at_rest(series: Series) -> Filtered:
+    """What is known before the first datum, of a process that has always been going on."""
+    return Filtered(jnp.zeros_like(series.scale[0]), jnp.ones_like(series.scale[0]), series.times[0])
+
+
+def predicted(known: Filtered, row: Series) -> tuple[Filtered, Array]:
+    """The process at the time of a row, and the variance of its datum; 1 where it is missing."""
+    elapsed = (row.times - known.time) / row.time
+    variance = jnp.exp(-2 * elapsed) * known.variance - jnp.expm1(-2 * elapsed)
+    total = jnp.where(row.seen, row.scale**2 * variance + row.white**2, 1)
+    return Filtered(jnp.exp(-elapsed) * known.mean, variance, row.times), total
+
+
+def corrected(ahead: Filtered, row: Series, error: Array, total: Array) -> Filtered:
+    """The process after a datum that is so far from its prediction; as it was where the datum is missing."""
+    mean = ahead.mean + ahead.variance * row.scale * error / total
+    left = ahead.variance * row.white**2 / total
+    return Filtered(jnp.where(row.seen, mean, ahead.mean), jnp.where(row.seen, left, ahead.variance), ahead.time)
+
+
+def _drawn(key: PRNGKeyArray, series: Series) -> Float[Array, " times"]:
     """Residuals drawn at all times of a series."""
     one, two = jax.random.normal(key, (2, *series.scale.shape), series.scale.dtype)
 
-    def step(carry: tuple[Array, Array], row: tuple[_Series, Array]) -> tuple[tuple[Array, Array], Array]:
+    def step(carry: tuple[Array, Array], row: tuple[Series, Array]) -> tuple[tuple[Array, Array], Array]:
         (x, before), (known, fresh) = carry, row
         elapsed = (known.times - before) / known.time
         x = jnp.exp(-elapsed) * x + jnp.sqrt(-jnp.expm1(-2 * elapsed)) * fresh
@@ -248,7 +283,7 @@ def _drawn(key: PRNGKeyArray, series: _Series) -> Float[Array, " times"]:
     return series.scale * jax.lax.scan(step, first, (series, one))[1] + series.white * two
 
 
-def _informed(series: _Series, slopes: tuple[Array, Array, Array, Array]) -> Float[Array, "parameters parameters"]:
+def _informed(series: Series, slopes: tuple[Array, Array, Array, Array]) -> Float[Array, "parameters parameters"]:
     r"""The Fisher information of one series on all parameters.
 
     $I_{ab} = \mu_a^T \Sigma^{-1} \mu_b + \tfrac12 \mathrm{tr}\, \Sigma^{-1} \Sigma_a \Sigma^{-1} \Sigma_b$, subscripts for
@@ -267,7 +302,7 @@ def _informed(series: _Series, slopes: tuple[Array, Array, Array, Array]) -> Flo
     return place.T @ weight @ place + 0.5 * jnp.einsum("pij,qji->pq", turned, turned)
 
 
-def _covariance(series: _Series, scale: Array, time: Array, white: Array) -> Float[Array, "times times"]:
+def _covariance(series: Series, scale: Array, time: Array, white: Array) -> Float[Array, "times times"]:
     """The covariance of the residuals of one series; what is missing is independent of all, with the variance 1."""
     both = series.seen[:, None] & series.seen[None]
     apart = jnp.abs(series.times[:, None] - series.times[None])
@@ -276,7 +311,7 @@ def _covariance(series: _Series, scale: Array, time: Array, white: Array) -> Flo
     return jnp.where(both, found, own)
 
 
-def _deleted(series: _Series, rows: Float[Array, "times numbers"]) -> Float[Array, "times numbers"]:
+def _deleted(series: Series, rows: Float[Array, "times numbers"]) -> Float[Array, "times numbers"]:
     """Information of each datum of a series given all others, from that given those before it."""
     matrix = _covariance(series, series.scale, series.time, series.white)
     size = jnp.sqrt(jnp.diagonal(matrix))

@@ -1,17 +1,21 @@
 """The likelihood that a problem's system and noise models need."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .._errors import ArgumentError
 from ..core import SampledDensity
 from ._autocorrelated import Autocorrelated, AutocorrelatedData
+from ._censored_series import CensoredSeries
 from ._correlated import Correlated, CorrelatedData
 from ._density_of_states import DensityOfStates
+from ._experiment import Experiment
 from ._likelihood import AbstractLikelihood, IndependentData
 
 
-def likelihood_for(system: Any, noise: Any, given: AbstractLikelihood | None) -> AbstractLikelihood:
+def likelihood_for(
+    system: Any, noise: Any, experiments: Sequence[Experiment], given: AbstractLikelihood | None
+) -> AbstractLikelihood:
     """The likelihood of a problem with this system and these noise models: the one that is given, or the one that they need.
 
     **Raises:** an `ArgumentError` for correlated residuals in a likelihood that would take them for independent ones.
@@ -28,8 +32,11 @@ def likelihood_for(system: Any, noise: Any, given: AbstractLikelihood | None) ->
     if given is None and isinstance(system, SampledDensity):
         return DensityOfStates()
     if given is None:
+        if serial and any(e.limits for e in experiments):
+            return CensoredSeries()
         return AutocorrelatedData() if serial else CorrelatedData() if joint else IndependentData()
-    for names, kind, own in ((serial, Autocorrelated, AutocorrelatedData), (joint, Correlated, CorrelatedData)):
+    in_series = AutocorrelatedData | CensoredSeries
+    for names, kind, own in ((serial, Autocorrelated, in_series), (joint, Correlated, CorrelatedData)):
         if names and not isinstance(given, own):
             raise ArgumentError(
                 f"The residuals of `{names[0]}` are `{kind.__name__}`, which `{type(given).__name__}` does not know. Leave "

@@ -25,6 +25,7 @@ from ..engine import Fixed, Method
 from ._dataset import Dataset
 from ._experiment import Experiment, check_domain
 from ._forward import ForwardModel
+from ._likelihood import AbstractLikelihood
 from ._noise import AbstractNoise
 from ._truncated import check_within
 from ._unknowns import size_of
@@ -35,9 +36,10 @@ def check_arguments(
     experiments: Sequence[Experiment],
     noise: Mapping[str, Any],
     free: Collection[str],
-    independent: bool,
+    likelihood: AbstractLikelihood,
 ) -> None:
-    """Refuse arguments of a problem that contradict each other; `independent`: as in `AbstractLikelihood`."""
+    """Refuse arguments of a problem that contradict each other."""
+    independent = likelihood.independent
     if independent and isinstance(system, RandomSystem):
         raise ArgumentError(
             f"`{type(system).__name__}` is stochastic: the likelihood of its data is an integral over all paths. Give "
@@ -58,7 +60,7 @@ def check_arguments(
     for e in experiments:
         if not isinstance(system, StaticSystem):
             e.check_order()
-        if e.limits and not independent:
+        if e.limits and not likelihood.takes_censored:
             raise ArgumentError(
                 f"Censored data need a likelihood in which data are independent given a simulation, but experiment `{e.name}` has "
                 f"censored data of `{next(iter(e.limits))}` and the likelihood has none. Leave `likelihood` out, or give values."

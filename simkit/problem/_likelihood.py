@@ -47,6 +47,11 @@ class AbstractLikelihood(eqx.Module):
         return False
 
     @property
+    def takes_censored(self) -> bool:
+        """Tell whether `log_prob` knows of data with limits; by default where data are independent."""
+        return self.independent
+
+    @property
     def sequential(self) -> bool:
         """Tell whether `conditional` states the distribution of each datum given those before it; by default not.
 

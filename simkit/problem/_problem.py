@@ -116,11 +116,11 @@ class Problem(eqx.Module):
         derived: Mapping[str, Function] | None = None,
     ):
         noise = {} if noise is None else noise
-        likelihood = likelihood_for(system, noise, likelihood)
         named = {"free": free, "noise": noise, "set": set, "observables": observables, "protocol": protocol}
         check_kinds(system, experiments, named | {"measurement": measurement, "likelihood": likelihood})
         experiments = as_experiments(experiments)
-        check_arguments(system, experiments, noise, free, likelihood.independent)
+        likelihood = likelihood_for(system, noise, experiments, likelihood)
+        check_arguments(system, experiments, noise, free, likelihood)
         static = isinstance(system, StaticSystem)
         plain = protocol is None and measurement is None and likelihood.independent
         setups = experiment_setups(system, experiments, y0, inputs, events, noise, plain)

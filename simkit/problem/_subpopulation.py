@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.scipy.special import ndtr
+from jax.scipy.special import log_ndtr, ndtr
 from jax.scipy.stats import norm
 from jaxtyping import Array, Float
 
@@ -12,6 +12,7 @@ from .._doors import shown
 from .._errors import ArgumentError
 from ._bisection import bisected
 from ._free import Free
+from ._implicit import solving
 
 HALVINGS = 60
 """Halvings of the interval that holds a quantile, as wide as the distance of the two kinds: to rounding for distances up to 100."""
@@ -41,7 +42,6 @@ class Subpopulation(NamedTuple):
     shift: Free = Free(bounds=(0.0, 10.0))
 
 
-@jax.custom_jvp
 def mixture_quantile(
     z: Float[Array, " individual"], share: Float[Array, ""], apart: Float[Array, ""]
 ) -> Float[Array, " individual"]:
@@ -58,25 +58,24 @@ def mixture_quantile(
         return jnp.where(turned, less, more)
 
     low, high = bisected(above, z + jnp.minimum(apart, 0), z + jnp.maximum(apart, 0), HALVINGS)
-    return 0.5 * (low + high)
+    found = jax.lax.stop_gradient(0.5 * (low + high))
+    # Relative to the density, as far as numbers go; further out, between two kinds far apart, there is no derivative.
+    least = 0.4 * jnp.log(jnp.finfo(found.dtype).tiny)
+    density = jax.lax.stop_gradient(jnp.maximum(_log_density(found, share, apart), least))
+    side = jnp.where(turned, -1, 1)
+    below = lambda x: jnp.exp(log_ndtr(side * x) - density)
+
+    def step(u: Array) -> Array:
+        gap = side * ((1 - share) * below(u) + share * below(u - apart) - below(z))
+        slope = jnp.exp(_log_density(u, share, apart) - density)
+        there = slope > 0
+        return jnp.where(there, gap / jnp.where(there, slope, 1), 0)
+
+    return solving(found, step)
 
 
-@mixture_quantile.defjvp
-def _by_the_implicit_function(
-    values: tuple[Array, Array, Array], moves: tuple[Array, Array, Array]
-) -> tuple[Array, Array]:
-    z, share, apart = values
-    u = mixture_quantile(z, share, apart)
-    own, second = norm.logpdf(u), norm.logpdf(u - apart)
-    log_density = jnp.logaddexp(jnp.log1p(-share) + own, jnp.log(share) + second)
-    upper = u > 0.5 * apart
-    gap = jnp.where(upper, ndtr(apart - u) - ndtr(-u), ndtr(u) - ndtr(u - apart))
-    slope = (
-        jnp.exp(norm.logpdf(z) - log_density) * moves[0]
-        + gap * jnp.exp(-log_density) * moves[1]
-        + jnp.exp(jnp.log(share) + second - log_density) * moves[2]
-    )
-    return u, slope
+def _log_density(u: Array, share: Array, apart: Array) -> Array:
+    return jnp.logaddexp(jnp.log1p(-share) + norm.logpdf(u), jnp.log(share) + norm.logpdf(u - apart))
 
 
 def membership(

@@ -10,8 +10,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import log_ndtr, ndtri
-from jax.scipy.stats import norm
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from .._doors import shown
@@ -22,10 +20,8 @@ from ._censored import log_probability
 from ._cumulative import Sides
 from ._information import Information
 from ._noise import NOISES, AbstractNoise, AbstractNormalNoise, LogTails, Normal, Values
+from ._normal_between import normal_between
 from ._truncated_information import truncated_information
-
-NEAR = -20.0
-"""A logarithm of a probability below which its quantile is found by Newton's method."""
 
 HALVINGS, DOUBLINGS = 110, 60
 """Halvings of the interval that holds a draw, which leave rounding of an interval 1e18 scales long, and doublings
@@ -182,14 +178,7 @@ class Truncated(AbstractNoise):
                 else self.marginal.standard(jnp.full_like(location, end), location)
             )
             ends.append(z)
-        # In the lower tail, where small probabilities keep their digits, as logarithms beyond where they vanish.
-        turned = ends[0] + ends[1] > 0
-        low, high = jnp.where(turned, -ends[1], ends[0]), jnp.where(turned, -ends[0], ends[1])
-        part = jnp.where(turned, 1 - share, share)
-        mass, cut = log_ndtr(high), log_ndtr(low)
-        target = mass + jnp.log(part + (1 - part) * jnp.exp(jnp.minimum(cut - mass, 0)))
-        z = jnp.clip(_log_quantile(target), low, high)
-        found = self.marginal.from_standard(jnp.where(turned, -z, z), location)
+        found = self.marginal.from_standard(normal_between(share, *ends), location)
         return jnp.clip(found, self.lower, self.upper)
 
     def _inverted(self, share: Values, lower: float, upper: float, location: Values) -> Values:
@@ -210,20 +199,6 @@ class Truncated(AbstractNoise):
             return place(jax.lax.fori_loop(0, DOUBLINGS, further, jnp.zeros_like(location)))
 
         return read(bisected(enough, outwards(-1, lower), outwards(1, upper), HALVINGS)[1])
-
-
-def _log_quantile(target: Values) -> Values:
-    """The z of log Phi(z), of targets up to 0."""
-    near = target > NEAR
-    z = ndtri(jnp.exp(jnp.where(near, target, 0.5 * NEAR)))
-
-    def closer(_: Array, z: Array) -> Array:
-        return z - (log_ndtr(z) - far) * jnp.exp(log_ndtr(z) - norm.logpdf(z))
-
-    far = jnp.where(near, NEAR, target)
-    # From below, where log Phi is concave: no step goes beyond the root.
-    deep = jax.lax.fori_loop(0, 8, closer, -jnp.sqrt(-2 * far))
-    return jnp.where(near, z, deep)
 
 
 def _log_minus(log_more: np.ndarray, log_less: np.ndarray) -> np.ndarray:
