@@ -9,6 +9,8 @@ from ._censored import Censored as Censored
 from ._censored import Limits as Limits  # internal
 from ._censored import coarse as coarse  # internal
 from ._censored import steps_of as steps_of  # internal
+from ._censored_rows import CensoredRows as CensoredRows
+from ._censored_series import CensoredSeries as CensoredSeries
 from ._closed_form import LOGARITHMIC as LOGARITHMIC  # internal
 from ._closed_form import ClosedForm as ClosedForm
 from ._closed_solution import remeasured as remeasured  # internal

@@ -9,17 +9,12 @@ datum from its set given what it has before, and its weight is the product of th
 of sets. The mean weight has the mean p. Draws come from fixed points, so that the density is a smooth function of the parameters.
 """
 
-import functools
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.scipy.stats import norm
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
-from scipy.stats import qmc
 
-from .._errors import ArgumentError
 from ._autocorrelated import (
     Autocorrelated,
     Filtered,
@@ -34,7 +29,8 @@ from ._autocorrelated import (
 )
 from ._censored import log_probability
 from ._dataset import Dataset
-from ._forward import ForwardModel, Heads
+from ._fixed_points import check_paths, fixed_points
+from ._forward import ForwardModel
 from ._likelihood import AbstractLikelihood, LogProb
 from ._noise import Normal
 from ._normal_between import normal_between
@@ -51,8 +47,8 @@ class CensoredSeries(AbstractLikelihood):
     smooth function. Data that are not censored cost what they cost without.
 
     **Errors:** the log likelihood has an error that falls nearly as 1 / `paths`; with the default some 0.01 for ten censored data
-    in turn. Compare with four times as many paths where more are. `information` is not known: fits take `LBFGS`, and standard errors
-    come from second derivatives.
+    in turn. Compare with four times as many paths where more are. `information` is not known: fits take `LBFGS`, and standard
+    errors come from second derivatives.
 
     **References:** Geweke (1991), Computing Science and Statistics 23:571; Hajivassiliou & McFadden (1998),
     doi:10.2307/2999576.
@@ -61,8 +57,7 @@ class CensoredSeries(AbstractLikelihood):
     paths: int
 
     def __init__(self, paths: int = PATHS):
-        if not isinstance(paths, int) or isinstance(paths, bool) or paths < 2 or paths & (paths - 1):
-            raise ArgumentError(f"Argument `paths` must be a power of two, such as {PATHS}, but it is {paths!r}.")
+        check_paths(paths, PATHS)
         self.paths = paths
 
     @property
@@ -96,7 +91,7 @@ class CensoredSeries(AbstractLikelihood):
         else:
             hidden, lower, upper, paths = jnp.zeros(values.shape, bool), values, values, 1
         sets = _Sets(*(folded(x, 0) for x in (hidden, lower, upper)))
-        points = jnp.asarray(_points(paths, *series.times.shape), location.dtype)
+        points = jnp.asarray(fixed_points(paths, *series.times.shape), location.dtype)
         return jnp.sum(jax.vmap(_log_mean_weight)(series, sets, points))
 
 
@@ -135,11 +130,3 @@ def _log_mean_weight(series: Series, sets: _Sets, points: Float[Array, "times pa
     begin = begin._replace(mean=jnp.broadcast_to(begin.mean, points.shape[1:]))
     (_, weights), _ = jax.lax.scan(step, (begin, jnp.zeros_like(begin.mean)), (series, sets, points))
     return jax.nn.logsumexp(weights) - jnp.log(jnp.asarray(points.shape[1], weights.dtype))
-
-
-@functools.lru_cache
-def _points(paths: int, series: int, times: int) -> np.ndarray:
-    """Fixed points of all series between 0 and 1, shape `(series, times, paths)`: Sobol's, moved by other numbers in each series."""
-    random = np.random.default_rng(0)
-    points = qmc.Sobol(times, seed=random).random(paths).T
-    return (points + random.random((series, times, 1))) % 1.0 * (1 - 1e-6) + 0.5e-6

@@ -6,6 +6,7 @@ from typing import Any
 from .._errors import ArgumentError
 from ..core import SampledDensity
 from ._autocorrelated import Autocorrelated, AutocorrelatedData
+from ._censored_rows import CensoredRows
 from ._censored_series import CensoredSeries
 from ._correlated import Correlated, CorrelatedData
 from ._density_of_states import DensityOfStates
@@ -31,12 +32,15 @@ def likelihood_for(
         )
     if given is None and isinstance(system, SampledDensity):
         return DensityOfStates()
+    hidden = any(e.limits for e in experiments)
+    in_series, in_rows = AutocorrelatedData | CensoredSeries, CorrelatedData | CensoredRows
+    if given is None and serial:
+        return CensoredSeries() if hidden else AutocorrelatedData()
+    if given is None and joint:
+        return CensoredRows() if hidden else CorrelatedData()
     if given is None:
-        if serial and any(e.limits for e in experiments):
-            return CensoredSeries()
-        return AutocorrelatedData() if serial else CorrelatedData() if joint else IndependentData()
-    in_series = AutocorrelatedData | CensoredSeries
-    for names, kind, own in ((serial, Autocorrelated, in_series), (joint, Correlated, CorrelatedData)):
+        return IndependentData()
+    for names, kind, own in ((serial, Autocorrelated, in_series), (joint, Correlated, in_rows)):
         if names and not isinstance(given, own):
             raise ArgumentError(
                 f"The residuals of `{names[0]}` are `{kind.__name__}`, which `{type(given).__name__}` does not know. Leave "

@@ -23,6 +23,7 @@ from .._errors import ArgumentError, check_known
 from .._types import Scalar
 from ..core import Metadata, Support, as_float_array, traced
 from ._compile import check_outputs
+from ._cumulative import Sides
 from ._dataset import Dataset
 from ._dense import check_dense
 from ._experiment import check_domain
@@ -108,6 +109,9 @@ class Correlated(AbstractNoise):
         """The information of one datum, whatever the others; the problem's is found from all of them."""
         return self.marginal.information(location)
 
+    def log_cumulative(self, value: Values, location: Values) -> Sides | None:
+        return self.marginal.log_cumulative(value, location)
+
     def log_tails(self, value: np.ndarray, location: np.ndarray) -> LogTails | None:
         return self.marginal.log_tails(value, location)
 
@@ -122,35 +126,7 @@ class CorrelatedData(AbstractLikelihood):
     """
 
     def check(self, model: ForwardModel, data: Dataset) -> None:
-        noise, stated = model.base.noise, set()
-        for name in data.values:
-            if not isinstance(noise[name], Correlated):
-                continue
-            for other in noise[name].correlations:
-                check_known(other, data.values, f"output with data (correlations of `{name}`)")
-                pair = frozenset((name, other))
-                if other == name or pair in stated:
-                    why = "itself" if other == name else "each other twice, at both"
-                    raise ArgumentError(
-                        f"`{name}` and `{other}` state a correlation with {why}. State each pair of two outputs once."
-                    )
-                stated.add(pair)
-                if not isinstance(_marginal(noise[other]), AbstractNormalNoise):
-                    raise ArgumentError(
-                        f"`{name}` is correlated with `{other}`, whose noise model {type(noise[other]).__name__} is not normal "
-                        "in any scale. Take `Normal`, `Combined` or `LogNormal` there."
-                    )
-                if data.values[name].shape != data.values[other].shape:
-                    raise ArgumentError(
-                        f"Data of `{name}` and `{other}` must have one shape to be correlated, but a time holds "
-                        f"{data.values[name].shape[2:]} numbers of one and {data.values[other].shape[2:]} of the other."
-                    )
-        check_outputs(model, data)
-        for names in correlated_groups(noise, data):
-            for name in names:
-                for label, values in zip(data.labels, np.asarray(data.values[name]), strict=True):
-                    check_domain(label, name, values, _marginal(noise[name]))
-            _check_matrices(names, model, data)
+        check_rows(model, data)
 
     @property
     def sequential(self) -> bool:
@@ -160,28 +136,28 @@ class CorrelatedData(AbstractLikelihood):
         """Locations and standard deviations by regression on the standard residuals of the outputs before in the same row."""
         found = dict(heads)
         for names in correlated_groups({name: noise for name, (_, noise) in heads.items()}, data):
-            seen = _stacked(names, lambda name: jnp.isfinite(data.values[name]))
-            z = jnp.where(seen, _stacked(names, lambda name: _standard(data, name, *heads[name])), 0)
-            root = _root(names, heads, seen)
+            seen = stacked(names, lambda name: jnp.isfinite(data.values[name]))
+            z = jnp.where(seen, stacked(names, lambda name: standard_residuals(data, name, *heads[name])), 0)
+            root = root_of_rows(names, heads, seen)
             white = jax.scipy.linalg.solve_triangular(root, z[..., None], lower=True)
             expected = (jnp.tril(root, -1) @ white)[..., 0]
             share = jnp.diagonal(root, axis1=-2, axis2=-1)
             for place, name in enumerate(names):
                 location, noise = heads[name]
-                own = _marginal(noise)
+                own = marginal_of(noise)
                 spread = own.spread(location) * share[..., place]
                 kind = LogNormal if own.domain == "positive" else Normal
-                found[name] = own.from_standard(expected[..., place], location), kind(spread)
+                found[name] = own.fromstandard_residuals(expected[..., place], location), kind(spread)
         return found
 
     def left_out(self, rows: Mapping[str, Array], heads: Heads, data: Dataset) -> Mapping[str, Array]:
         found = dict(rows)
         for names in correlated_groups({name: noise for name, (_, noise) in heads.items()}, data):
-            root = _root(names, heads, _stacked(names, lambda name: jnp.isfinite(data.values[name])))
+            root = root_of_rows(names, heads, stacked(names, lambda name: jnp.isfinite(data.values[name])))
             eye = jnp.broadcast_to(jnp.eye(len(names), dtype=root.dtype), root.shape)
             turn = jax.scipy.linalg.solve_triangular(root, eye, lower=True)
             turn = turn / jnp.linalg.norm(turn, axis=-2, keepdims=True)
-            turned = jnp.einsum("...ji,...pj->...pi", turn, _stacked(names, lambda name: rows[name]))
+            turned = jnp.einsum("...ji,...pj->...pi", turn, stacked(names, lambda name: rows[name]))
             found |= {name: turned[..., place] for place, name in enumerate(names)}
         return found
 
@@ -202,7 +178,7 @@ class CorrelatedData(AbstractLikelihood):
             if name not in joined:
                 total = total + information_of_single_data(data, name, location, noise, jacobian[name])
         for names in groups:
-            rows = informed_rows(names, heads, jacobian, _stacked(names, lambda name: jnp.isfinite(data.values[name])))
+            rows = informed_rows(names, heads, jacobian, stacked(names, lambda name: jnp.isfinite(data.values[name])))
             rows = rows.reshape(-1, theta.size)
             total = total + rows.T @ rows
         return total
@@ -210,21 +186,59 @@ class CorrelatedData(AbstractLikelihood):
     def sample(
         self, key: PRNGKeyArray, theta: Float[Array, " parameters"], model: ForwardModel, data: Dataset
     ) -> dict[str, Array] | None:
-        heads, _ = model.heads(theta, data)
-        single, joint = jax.random.split(key)
-        keys = jax.random.split(single, len(heads))
-        found = {
-            name: noise.sample(k, location) for k, (name, (location, noise)) in zip(keys, heads.items(), strict=True)
-        }
-        groups = correlated_groups(model.base.noise, data)
-        for k, names in zip(jax.random.split(joint, len(groups)), groups, strict=True):
-            shape = (*heads[names[0]][0].shape, len(names))
-            root = _root(names, heads, jnp.ones(shape, bool))
-            z = (root @ jax.random.normal(k, shape, root.dtype)[..., None])[..., 0]
-            for place, name in enumerate(names):
-                location, noise = heads[name]
-                found[name] = _marginal(noise).from_standard(z[..., place], location)
-        return found
+        return drawn_rows(key, model.heads(theta, data)[0], data)
+
+
+def check_rows(model: ForwardModel, data: Dataset) -> None:
+    """Refuse correlations that are stated twice, of other outputs than these data have, or not possible together.
+
+    **Raises:** an `ArgumentError`.
+    """
+    noise, stated = model.base.noise, set()
+    for name in data.values:
+        if not isinstance(noise[name], Correlated):
+            continue
+        for other in noise[name].correlations:
+            check_known(other, data.values, f"output with data (correlations of `{name}`)")
+            pair = frozenset((name, other))
+            if other == name or pair in stated:
+                why = "itself" if other == name else "each other twice, at both"
+                raise ArgumentError(
+                    f"`{name}` and `{other}` state a correlation with {why}. State each pair of two outputs once."
+                )
+            stated.add(pair)
+            if not isinstance(marginal_of(noise[other]), AbstractNormalNoise):
+                raise ArgumentError(
+                    f"`{name}` is correlated with `{other}`, whose noise model {type(noise[other]).__name__} is not normal "
+                    "in any scale. Take `Normal`, `Combined` or `LogNormal` there."
+                )
+            if data.values[name].shape != data.values[other].shape:
+                raise ArgumentError(
+                    f"Data of `{name}` and `{other}` must have one shape to be correlated, but a time holds "
+                    f"{data.values[name].shape[2:]} numbers of one and {data.values[other].shape[2:]} of the other."
+                )
+    check_outputs(model, data)
+    for names in correlated_groups(noise, data):
+        for name in names:
+            for label, values in zip(data.labels, np.asarray(data.values[name]), strict=True):
+                check_domain(label, name, values, marginal_of(noise[name]))
+        _check_matrices(names, model, data)
+
+
+def drawn_rows(key: PRNGKeyArray, heads: Heads, data: Dataset) -> dict[str, Array]:
+    """Random data of all outputs, in rows where their residuals depend on each other."""
+    single, joint = jax.random.split(key)
+    keys = jax.random.split(single, len(heads))
+    found = {name: noise.sample(k, location) for k, (name, (location, noise)) in zip(keys, heads.items(), strict=True)}
+    groups = correlated_groups({name: noise for name, (_, noise) in heads.items()}, data)
+    for k, names in zip(jax.random.split(joint, len(groups)), groups, strict=True):
+        shape = (*heads[names[0]][0].shape, len(names))
+        root = root_of_rows(names, heads, jnp.ones(shape, bool))
+        z = (root @ jax.random.normal(k, shape, root.dtype)[..., None])[..., 0]
+        for place, name in enumerate(names):
+            location, noise = heads[name]
+            found[name] = marginal_of(noise).fromstandard_residuals(z[..., place], location)
+    return found
 
 
 def _check_matrices(names: list[str], model: ForwardModel, data: Dataset) -> None:
@@ -262,18 +276,18 @@ def correlated_groups(noise: Mapping[str, Any], data: Dataset) -> list[list[str]
     return [[name for name in data.values if name in group] for group in groups]
 
 
-def _marginal(noise: Any) -> Any:
+def marginal_of(noise: Any) -> Any:
     return noise.marginal if isinstance(noise, Correlated) else noise
 
 
-def _stacked(names: list[str], of: Any) -> Array:
+def stacked(names: list[str], of: Any) -> Array:
     return jnp.stack([of(name) for name in names], axis=-1)
 
 
-def _standard(data: Dataset, name: str, location: Array, noise: Any) -> Array:
+def standard_residuals(data: Dataset, name: str, location: Array, noise: Any) -> Array:
     """The standard residuals of an output; something finite where a datum is missing."""
     seen = jnp.isfinite(data.values[name])
-    return _marginal(noise).standard(jnp.where(seen, data.values[name], 1), jnp.where(seen, location, 1))
+    return marginal_of(noise).standard(jnp.where(seen, data.values[name], 1), jnp.where(seen, location, 1))
 
 
 def _matrix(names: list[str], noise: Mapping[str, Any], like: Array) -> Array:
@@ -295,7 +309,7 @@ def _known(matrix: Array, seen: Array) -> Array:
     return jnp.where(both, matrix, jnp.eye(matrix.shape[-1], dtype=matrix.dtype))
 
 
-def _root(names: list[str], heads: Heads, seen: Array) -> Array:
+def root_of_rows(names: list[str], heads: Heads, seen: Array) -> Array:
     """The Cholesky factor of the correlations of each row."""
     noise = {name: heads[name][1] for name in names}
     return jnp.linalg.cholesky(_known(_matrix(names, noise, heads[names[0]][0]), seen))
@@ -314,14 +328,14 @@ def informed_rows(
     safe = {name: (jnp.where(seen[..., i], heads[name][0], 1), heads[name][1]) for i, name in enumerate(names)}
     # The standard residual of a fixed datum moves against its mean, and as far as it is from the mean against its scale.
     at = lambda z: {
-        name: _marginal(noise).from_standard(jnp.full_like(location, z), location)
+        name: marginal_of(noise).fromstandard_residuals(jnp.full_like(location, z), location)
         for name, (location, noise) in safe.items()
     }
     middle, beyond = at(0.0), at(1.0)
 
     def numbers(heads: Heads) -> tuple[Array, Array, Array]:
-        told = lambda values: _stacked(
-            names, lambda name: _marginal(heads[name][1]).standard(values[name], heads[name][0])
+        told = lambda values: stacked(
+            names, lambda name: marginal_of(heads[name][1]).standard(values[name], heads[name][0])
         )
         noise = {name: heads[name][1] for name in names}
         return told(middle), told(beyond), _matrix(names, noise, heads[names[0]][0])

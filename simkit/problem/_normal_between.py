@@ -22,7 +22,9 @@ def normal_between(share: Values, lower: Values, upper: Values) -> Values:
     turned = lower + upper > 0
     low, high = jnp.where(turned, -upper, lower), jnp.where(turned, -lower, upper)
     part = jnp.where(turned, 1 - share, share)
-    mass, cut = (jnp.where(jnp.isfinite(end), log_ndtr(end), outside) for end, outside in ((high, 0.0), (low, -jnp.inf)))
+    mass, cut = (
+        jnp.where(jnp.isfinite(end), log_ndtr(end), outside) for end, outside in ((high, 0.0), (low, -jnp.inf))
+    )
     target = mass + jnp.log(part + (1 - part) * jnp.exp(jnp.minimum(cut - mass, 0)))
     z = jax.lax.stop_gradient(jnp.clip(_log_quantile(target), low, high))
     density = norm.logpdf(z)
