@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import equinox as eqx
 import jax
@@ -10,6 +10,7 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 from equinox import AbstractVar
+from jax import lax
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int
 
@@ -119,21 +120,63 @@ def dihedral_angle(space: Space, position: Float[Array, "terms 4 3"]) -> tuple[A
         raise ArgumentError(
             "Dihedral angles must be those of atoms in three dimensions, but the space has two. Leave them out there."
         )
-    first, second, third = (space.displacement(position[:, i + 1], position[:, i]) for i in range(3))
-    left, right = jnp.cross(first, second), jnp.cross(second, third)
+    bonds = [space.displacement(position[:, i + 1], position[:, i]) for i in range(3)]
+    return _about_bond(*(tuple(bond[:, c] for c in range(3)) for bond in bonds))
+
+
+Columns: TypeAlias = tuple[Array, Array, Array]
+"""The components of vectors, one array each: XLA:CPU does not vectorise sums over a last axis of three."""
+
+
+@jax.custom_jvp
+def _about_bond(first: Columns, second: Columns, third: Columns) -> tuple[Array, Array]:
+    left, right = _crossed(first, second), _crossed(second, third)
     line = _in_line(left, first, second) | _in_line(right, second, third)
-    sine = length(second) * jnp.sum(first * right, axis=-1)
-    cosine = jnp.sum(left * right, axis=-1)
-    sine, cosine = jnp.where(line, 0, sine), jnp.where(line, 0, cosine)
-    size = length(jnp.stack([sine, cosine], axis=-1))
-    size = jnp.where(size > 0, size, 1)
-    return sine / size, cosine / size
+    sine = jnp.sqrt(_dotted(second, second)) * _dotted(first, right)
+    cosine = _dotted(left, right)
+    size = jnp.sqrt(sine * sine + cosine * cosine)
+    line = line | (size == 0)
+    size = jnp.where(line, 1, size)
+    return jnp.where(line, 0, sine) / size, jnp.where(line, 0, cosine) / size
 
 
-def _in_line(normal: Array, first: Array, second: Array) -> Array:
+@_about_bond.defjvp
+def _about_bond_tangent(primals: Any, tangents: Any) -> tuple[Any, Any]:
+    """The derivative of the angle is normal to both planes (Blondel & Karplus 1996, J Comput Chem 17:1132)."""
+    first, second, third = primals
+    sine, cosine = _about_bond(*primals)
+    left, right, square = _crossed(first, second), _crossed(second, third), _dotted(second, second)
+    some = (sine != 0) | (cosine != 0)
+    kept = lambda top, below: jnp.where(some, top, 0) / jnp.where(some, below, 1)
+    axis = jnp.sqrt(jnp.where(some, square, 1))
+    # Barriers: XLA:CPU would divide again for every component.
+    of_left, of_right, before, after = lax.optimization_barrier(
+        (
+            kept(axis, _dotted(left, left)),
+            kept(axis, _dotted(right, right)),
+            kept(_dotted(first, second), square),
+            kept(_dotted(third, second), square),
+        )
+    )
+    by_first = _dotted(left, tangents[0]) - before * _dotted(left, tangents[1])
+    by_third = _dotted(right, tangents[2]) - after * _dotted(right, tangents[1])
+    turn = of_left * by_first + of_right * by_third
+    return (sine, cosine), (cosine * turn, -sine * turn)
+
+
+def _dotted(a: Columns, b: Columns) -> Array:
+    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
+
+
+def _crossed(a: Columns, b: Columns) -> Columns:
+    return a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]
+
+
+def _in_line(normal: Columns, first: Columns, second: Columns) -> Array:
     """Tell whether two bonds with this cross product are parallel to rounding; False for NaN."""
-    normal, first, second = jax.lax.stop_gradient((normal, first, second))
-    return length(normal) <= LINE * jnp.finfo(normal.dtype).eps * length(first) * length(second)
+    normal, first, second = lax.stop_gradient((normal, first, second))
+    eps = LINE * jnp.finfo(normal[0].dtype).eps
+    return jnp.sqrt(_dotted(normal, normal)) <= eps * jnp.sqrt(_dotted(first, first)) * jnp.sqrt(_dotted(second, second))
 
 
 def some_angle(sine: Array, cosine: Array) -> tuple[Array, Array, Array]:
