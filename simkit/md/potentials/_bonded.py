@@ -19,6 +19,10 @@ from ..space._space import Space
 from ._many_body import AtomView, ManyBodyPotential
 
 
+Columns: TypeAlias = tuple[Array, ...]
+"""The components of vectors, one array each: XLA:CPU does not vectorise sums over a last axis of three."""
+
+
 def as_indices(value: ArrayLike | Sequence[ArrayLike | Sequence[ArrayLike]]) -> Array:
     """Whole numbers as int32; floats are refused, not rounded."""
     found: Any = value if hasattr(value, "dtype") else np.asarray(value)
@@ -103,8 +107,47 @@ def length(vector: Array) -> Array:
 
 def angle_between(a: Array, b: Array) -> Array:
     r"""$2 \arctan(|\hat a - \hat b| / |\hat a + \hat b|)$: exact near 0 and 180 degrees, where an arc cosine is not."""
-    a, b = a / length(a)[..., None], b / length(b)[..., None]
-    return 2 * jnp.arctan2(length(a - b), length(a + b))
+    columns = lambda vector: tuple(vector[..., c] for c in range(vector.shape[-1]))
+    return _bent(columns(a), columns(b))
+
+
+@jax.custom_jvp
+def _bent(a: Columns, b: Columns) -> Array:
+    across, along = _sides(_unit(a), _unit(b))
+    return 2 * jnp.arctan2(across, along)
+
+
+@_bent.defjvp
+def _bent_tangent(primals: Any, tangents: Any) -> tuple[Array, Array]:
+    """The derivative by each vector is normal to it and in the plane of both; 0 where they are in a line and have none."""
+    a, b = primals
+    first, second = _unit(a), _unit(b)
+    across, along = _sides(first, second)
+    sine, cosine = across * along / 2, _dotted(first, second)
+    some = sine != 0
+    kept = lambda vector: jnp.where(some, 1, 0) / jnp.where(some, sine * jnp.sqrt(_dotted(vector, vector)), 1)
+    # A barrier: XLA:CPU would divide again for every component.
+    of_a, of_b, cosine, first, second = lax.optimization_barrier((kept(a), kept(b), cosine, first, second))
+    normal = lambda own, other: tuple(cosine * p - q for p, q in zip(own, other, strict=True))
+    turn = of_a * _dotted(normal(first, second), tangents[0]) + of_b * _dotted(normal(second, first), tangents[1])
+    return 2 * jnp.arctan2(across, along), turn
+
+
+def _unit(vector: Columns) -> Columns:
+    size = jnp.sqrt(_dotted(vector, vector))
+    return tuple(part / size for part in vector)
+
+
+def _sides(a: Columns, b: Columns) -> tuple[Array, Array]:
+    """Lengths of the difference and the sum of two unit vectors."""
+    difference, total = tuple(p - q for p, q in zip(a, b, strict=True)), tuple(p + q for p, q in zip(a, b, strict=True))
+    return _size(difference), _size(total)
+
+
+def _size(vector: Columns) -> Array:
+    square = _dotted(vector, vector)
+    some = square > 0
+    return jnp.where(some, jnp.sqrt(jnp.where(some, square, 1)), square)
 
 
 LINE = 8
@@ -122,10 +165,6 @@ def dihedral_angle(space: Space, position: Float[Array, "terms 4 3"]) -> tuple[A
         )
     bonds = [space.displacement(position[:, i + 1], position[:, i]) for i in range(3)]
     return _about_bond(*(tuple(bond[:, c] for c in range(3)) for bond in bonds))
-
-
-Columns: TypeAlias = tuple[Array, Array, Array]
-"""The components of vectors, one array each: XLA:CPU does not vectorise sums over a last axis of three."""
 
 
 @jax.custom_jvp
@@ -165,7 +204,8 @@ def _about_bond_tangent(primals: Any, tangents: Any) -> tuple[Any, Any]:
 
 
 def _dotted(a: Columns, b: Columns) -> Array:
-    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
+    products = [p * q for p, q in zip(a, b, strict=True)]
+    return sum(products[1:], products[0])
 
 
 def _crossed(a: Columns, b: Columns) -> Columns:
