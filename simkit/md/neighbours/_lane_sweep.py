@@ -98,7 +98,7 @@ def _pair(
 ) -> tuple[Array, Array, dict[str, Array]]:
     """Energy, its slope by the distance over the distance, and its slopes by the values."""
     some = square > 0
-    r = jnp.where(some, jnp.sqrt(jnp.where(some, square, 1)), 0)
+    r = jnp.where(some, jnp.sqrt(jnp.where(some, square, 1)), square)  # NaN stays NaN
     ones = jnp.ones_like(r)
     u, pull = jax.vjp(lambda r, values: jnp.broadcast_to(potential.of_distance(r, values), r.shape), r, values)
     slope, by = pull(ones)

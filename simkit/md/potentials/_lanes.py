@@ -8,8 +8,8 @@ from jaxtyping import Array, Int
 
 WIDTH = 128
 """Molecules side by side: 128 of 40 atoms in double precision are 40 KB a component."""
-FEWEST = 16
-"""Molecules from which a loop over all of them pays off."""
+FEWEST = 256
+"""Pairs from which the loop pays off."""
 FULL = 0.3
 """Least part of all pairs inside molecules that must be listed."""
 SHAPES = 12
@@ -28,7 +28,7 @@ class Lanes(eqx.Module):
 
 
 def lanes_of(pairs: Int[Array, "pairs 2"]) -> tuple[Lanes, ...]:
-    """Return the layout of listed pairs; empty where a list is as good: few molecules, few of their pairs, or one pair twice."""
+    """Return the layout of listed pairs; empty where a list is as good: few pairs, few of those inside molecules, or one pair twice."""
     known = isinstance(pairs, jax.Array) and not isinstance(pairs, jax.core.Tracer) and pairs.ndim == 2
     if not known or len(pairs) < FEWEST:
         return ()
@@ -41,7 +41,7 @@ def lanes_of(pairs: Int[Array, "pairs 2"]) -> tuple[Lanes, ...]:
     sizes = np.bincount(molecule)
     ordered = np.sort(ends, axis=1)
     twice = len(np.unique(ordered[:, 0] * len(atoms) + ordered[:, 1])) < len(rows)
-    if twice or len(sizes) < FEWEST or len(rows) < FULL * (sizes * (sizes - 1) / 2).sum():
+    if twice or len(rows) < FULL * (sizes * (sizes - 1) / 2).sum():
         return ()
     return _laid_out(atoms, ends, molecule, sizes)
 
