@@ -107,7 +107,9 @@ def replicas(position: np.ndarray, terms: dict[str, np.ndarray]) -> tuple[dict[s
         assert apart < 1e4 * jnp.finfo(kind).eps
         spent = _harness.compare({"ours": lambda several=several, x=x: several(x)}, samples=5)["ours"].minimum
         rows[f"replicas_us_{dtype}"] = 1e6 * spent / MOLECULES
-        table.append([f"simkit, conformers of one of {len(position)} atoms, {dtype}", f"{1e6 * spent / MOLECULES:.1f}", ""])
+        table.append(
+            [f"simkit, conformers of one of {len(position)} atoms, {dtype}", f"{1e6 * spent / MOLECULES:.1f}", ""]
+        )
     return rows, table
 
 

@@ -34,7 +34,7 @@ class LaneSweep(Sweep):
             combined = lambda floats, whole=whole, skeleton=skeleton: eqx.combine(floats, whole, skeleton)
             potential, by_floats = combined(floats), jax.tree.map(jnp.zeros_like, floats)
             for lanes in potential.lanes:
-                values, collect = jax.vjp(lambda floats, at=lanes.place: combined(floats).spread(at), floats)
+                values, collect = jax.vjp(lambda own, at=lanes.place, of=combined: of(own).spread(at), floats)
                 own = [picked(column, lanes.atoms) for column in columns]
                 found, forces, by_values = _blocks(potential, lanes, own, values, wanted == "gradient")
                 energy = energy + found
@@ -89,7 +89,9 @@ def _blocks(
         folded = [force[:deep] + force[deep:] for force in forces]
         return energy + jnp.sum(total), (folded, jax.tree.map(jnp.sum, by_single), by_apart)
 
-    energy, (forces, by_single, by_apart) = lax.scan(one, jnp.zeros((), columns[0].dtype), (columns, lanes.place, apart))
+    energy, (forces, by_single, by_apart) = lax.scan(
+        one, jnp.zeros((), columns[0].dtype), (columns, lanes.place, apart)
+    )
     return energy, forces, jax.tree.map(jnp.sum, by_single) | by_apart
 
 

@@ -18,7 +18,6 @@ from ..._errors import ArgumentError
 from ..space._space import Space
 from ._many_body import AtomView, ManyBodyPotential
 
-
 Columns: TypeAlias = tuple[Array, ...]
 """The components of vectors, one array each: XLA:CPU does not vectorise sums over a last axis of three."""
 
@@ -216,7 +215,9 @@ def _in_line(normal: Columns, first: Columns, second: Columns) -> Array:
     """Tell whether two bonds with this cross product are parallel to rounding; False for NaN."""
     normal, first, second = lax.stop_gradient((normal, first, second))
     eps = LINE * jnp.finfo(normal[0].dtype).eps
-    return jnp.sqrt(_dotted(normal, normal)) <= eps * jnp.sqrt(_dotted(first, first)) * jnp.sqrt(_dotted(second, second))
+    return jnp.sqrt(_dotted(normal, normal)) <= eps * jnp.sqrt(_dotted(first, first)) * jnp.sqrt(
+        _dotted(second, second)
+    )
 
 
 def some_angle(sine: Array, cosine: Array) -> tuple[Array, Array, Array]:

@@ -28,7 +28,7 @@ class Lanes(eqx.Module):
 
 
 def lanes_of(pairs: Int[Array, "pairs 2"]) -> tuple[Lanes, ...]:
-    """Return the layout of listed pairs; empty where a list is as good: few pairs, few of those inside molecules, or one pair twice."""
+    """Return the layout of pairs; empty where a list is as good: few pairs, few of those inside molecules, or one of them twice."""
     known = isinstance(pairs, jax.Array) and not isinstance(pairs, jax.core.Tracer) and pairs.ndim == 2
     if not known or len(pairs) < FEWEST:
         return ()
