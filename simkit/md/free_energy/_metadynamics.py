@@ -28,11 +28,10 @@ from ._mbar import FreeEnergies, mbar
 from ._profile import Profile, free_energy_profile
 from ._segments import inefficiencies
 
-
 FEWEST_PASSAGES = 20
-"""Passages of all walkers together below which errors by blocks are too small. The difference of two wells, 96 runs each of one and
+"""Passages of all walkers together below which errors by blocks are too small. The difference of two wells, 96 runs of one and of
 four walkers, wells of 5 and 9 k_B T: root mean squares of 1.03 and 1.49 predicted errors in runs of 20 passages and more, 0.93, 1.38
-and 1.69 in those of 10 to 20, 1.7 to 16 in those of fewer."""
+and 1.69 in those of 10 to 20, 1.7 to 16 in others."""
 
 
 class Metadynamics(eqx.Module):
@@ -64,7 +63,7 @@ class Metadynamics(eqx.Module):
 
     @property
     def passages(self) -> Int[Array, ""]:
-        """How often walkers went from one outer third of what all of them visited to the other, while frames were taken; of two
+        """Number of passages of walkers from one outer third of what all of them visited to the other, among the frames; of two
         variables, in the one in which they did so least."""
         every = jnp.concatenate([self.values, self.frames]).reshape(-1, self.frames.shape[2])
         low, high = jnp.min(every, axis=0), jnp.max(every, axis=0)
@@ -119,7 +118,11 @@ class Metadynamics(eqx.Module):
             return "Metadynamics(traced)"
         deposits, walkers = self.heights.shape
         share = float(jnp.mean(self.heights[-1]) / jnp.mean(self.heights[0]))
-        after = f"; {len(self.frames)} frames under the final bias, {int(self.passages)} passages" if len(self.frames) else ""
+        after = (
+            f"; {len(self.frames)} frames under the final bias, {int(self.passages)} passages"
+            if len(self.frames)
+            else ""
+        )
         return f"Metadynamics: {walkers} walkers, {deposits} deposits each; the last are {share:.2g} as high as the first{after}"
 
 

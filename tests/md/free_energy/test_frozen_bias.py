@@ -143,8 +143,8 @@ def test_passages():
 
 
 def test_walkers_from_one_well_are_not_biased():
-    """Four walkers, all from the higher well: the mean over 48 runs of the difference of the wells, within 4 of its own errors, with
-    27 passages a run; and standard errors that are not more than 1.35 times too small there (1.1 in 96 runs, with an error of 0.1)."""
+    """Four walkers, all from the higher well, 48 runs of some 27 passages: the mean difference within 4 of its own errors,
+    and standard errors that are not more than 1.35 times too small (1.1 in 96 other runs, with an error of 0.1)."""
     starts = jax.tree.map(lambda x: jnp.broadcast_to(x, (4, *x.shape)), START)
 
     def run(key):
