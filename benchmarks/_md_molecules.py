@@ -61,7 +61,8 @@ def molecules() -> dict[str, float]:
     }
     charge = np.where(np.arange(len(position)) % 2, CHARGE, -CHARGE)
     arrays = {"position": position, "charge": charge, "sizes": sizes, **joined}
-    rows, table, ours = {}, [], {}
+    rows, table = replicas(*made[int(np.argmin(np.abs(sizes - 41)))])
+    ours = {}
     for dtype in ("float64", "float32"):
         system = simkit.cast(system_of(joined, charge), jnp.dtype(dtype))
         atoms = simkit.cast(md.Atoms(jnp.asarray(position), jnp.zeros(position.shape)), jnp.dtype(dtype))
@@ -84,17 +85,40 @@ def molecules() -> dict[str, float]:
     for name, seconds in spent_by.items():
         table.append([f"OpenMM one by one, {name}", f"{1e6 * seconds / MOLECULES:.1f}", ""])
         for dtype in ours:
-            rows[f"molecules_{dtype}_vs_openmm_{name}"] = 1e6 * seconds / MOLECULES / rows[f"molecules_us_{dtype}"]
+            for kind in ("molecules", "replicas"):
+                rows[f"{kind}_{dtype}_vs_openmm_{name}"] = 1e6 * seconds / MOLECULES / rows[f"{kind}_us_{dtype}"]
     _harness.print_table("energies and forces of molecules", ["", "CPU us a molecule", ""], table)
     return rows
+
+
+def replicas(position: np.ndarray, terms: dict[str, np.ndarray]) -> tuple[dict[str, float], list[list[str]]]:
+    """As many conformers of one molecule, whose terms name the same atoms: `vmap` over a hundred, one hundred after the other."""
+    charge = np.where(np.arange(len(position)) % 2, CHARGE, -CHARGE)
+    moved = position + 0.003 * np.random.default_rng(1).normal(size=(MOLECULES, *position.shape))
+    rows, table = {}, []
+    for dtype in ("float64", "float32"):
+        kind = jnp.dtype(dtype)
+        system = simkit.cast(system_of(terms, charge), kind)
+        system = system.prepared(simkit.cast(md.Atoms(jnp.asarray(position), jnp.zeros(position.shape)), kind))
+        forces = lambda x, system=system: system.gradients(md.Atoms(x, jnp.zeros_like(x))).forces
+        several = jax.jit(lambda x, forces=forces: jax.lax.map(forces, x, batch_size=100))
+        x = jnp.asarray(moved, kind)
+        apart = np.abs(np.asarray(several(x)[-1]) - np.asarray(forces(x[-1]))).max() / np.abs(forces(x[-1])).max()
+        assert apart < 1e4 * jnp.finfo(kind).eps
+        spent = _harness.compare({"ours": lambda several=several, x=x: several(x)}, samples=5)["ours"].minimum
+        rows[f"replicas_us_{dtype}"] = 1e6 * spent / MOLECULES
+        table.append(
+            [f"simkit, conformers of one of {len(position)} atoms, {dtype}", f"{1e6 * spent / MOLECULES:.1f}", ""]
+        )
+    return rows, table
 
 
 def system_of(terms: dict[str, np.ndarray], charge: np.ndarray) -> md.Particles:
     pairs = terms["pairs"]
     parts = [
-        md.FormulaTerms("k*(r - r0)^2/2", terms["bonds"], {"k": BOND[0], "r0": BOND[1]}),
-        md.FormulaTerms("k*(theta - t0)^2/2", terms["angles"], {"k": ANGLE[0], "t0": ANGLE[1]}),
-        md.FormulaTerms("k*(1 + cos(3*theta))", terms["torsions"], {"k": TORSION}),
+        md.HarmonicBond(terms["bonds"], *BOND),
+        md.HarmonicAngle(terms["angles"], *ANGLE),
+        md.PeriodicDihedral(terms["torsions"], TORSION, 3),
         md.FormulaTerms(
             "4*e*(s6*s6 - s6) + q/r; s6 = (s/r)^6",
             pairs,

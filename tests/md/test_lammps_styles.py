@@ -95,3 +95,28 @@ def test_cells_narrower_than_two_cutoffs_are_those_of_lammps(tmp_path):
     single = md.read_lammps(path, bare + "\n".join(case["commands"]), precision="float32")
     with pytest.raises(simkit.ArgumentError, match="wider than two cutoffs"):  # too much would cancel
         single.system.prepared(single.start)
+
+
+def test_two_resolutions_of_a_pair():
+    """`lj/relres` by its manual: fine up to a constant, coarse as it is, energy and force without steps, nothing at the end.
+    LAMMPS' own test of it is among the suites: equal to 4e-15."""
+    commands = ["pair_style lj/relres 4.0 5.0 7.0 8.0", "pair_coeff * * 0.3 3.1 0.2 3.9"]
+    (term,) = potentials(commands)
+    at = lambda r: energies(term, np.asarray(r, float) ** 2, 0, 1)
+    plain = lambda epsilon, sigma, r: 4 * epsilon * ((sigma / r) ** 12 - (sigma / r) ** 6)
+    near, middle = np.linspace(2.9, 3.99, 7), np.linspace(5.01, 6.99, 7)
+    lost = at(near)[0] - plain(0.3, 3.1, near)
+    np.testing.assert_allclose(lost, lost[0], rtol=1e-11)
+    assert abs(lost[0]) > 0.01
+    np.testing.assert_allclose(at(middle)[0], plain(0.2, 3.9, middle), rtol=1e-12)
+    for r in (4.0, 5.0, 7.0):
+        for below, above in zip(at([r - 1e-9]), at([r + 1e-9]), strict=True):
+            np.testing.assert_allclose(below, above, atol=1e-8)  # of slopes below 1
+    assert np.abs(at([8.0 - 1e-9])[1]) < 1e-8
+    every = np.linspace(3.0, 7.99, 401)
+    slope = (at(every + 1e-5)[0] - at(every - 1e-5)[0]) / 2e-5
+    np.testing.assert_allclose(-slope, at(every)[1], atol=1e-7)
+    with pytest.raises(simkit.ArgumentError, match="cutoffs in order"):
+        potentials(["pair_style lj/relres 5.0 5.0 7.0 8.0", commands[1]])
+    with pytest.raises(simkit.ArgumentError, match="numbers to types 1 and 2"):
+        potentials([commands[0], "pair_coeff 1 1 0.3 3.1 0.2 3.9", "pair_coeff 2 2 0.3 3.1 0.2 3.9"])

@@ -101,6 +101,18 @@ SMOOTH = (
     "; s = (sigma/ri)^6; u = 4*epsilon*(s^2 - s); f = 24*epsilon*(2*s^2 - s)/ri; g = -24*epsilon*(26*s^2 - 7*s)/ri^2"
     "; c = -(3*f + 2*g*w)/w^2; d = (2*f + g*w)/w^3"
 )
+RELATIVE = (
+    "select(step(r - ri), p0 - v*(p1 + v*(p2/2 + v*(p3/3 + v*p4/4))), select(step(r - fo), 4*epsilon*((sigma/r)^12 - (sigma/r)^6), "
+    "select(step(r - fi), f0 - t*(f1 + t*(f2/2 + t*(f3/3 + t*f4/4))) - t^3*(c3/3 + t*c4/4)"
+    ", 4*epsilonf*((sigmaf/r)^12 - (sigmaf/r)^6)) - lost + c0)); t = r - fi; w = fo - fi; v = r - ri; z = rc - ri"
+    "; s = (sigmaf/fi)^6; f0 = 4*epsilonf*(s^2 - s); f1 = 24*epsilonf*(2*s^2 - s)/fi; f2 = -24*epsilonf*(26*s^2 - 7*s)/fi^2"
+    "; f3 = -(3*f1 + 2*f2*w)/w^2; f4 = -(f2 + 2*f3*w)/(3*w^2); lost = f0 - w*(f1 + w*(f2/2 + w*(f3/3 + w*f4/4)))"
+    "; o = (sigma/fo)^6; o1 = 24*epsilon*(2*o^2 - o)/fo; o2 = -24*epsilon*(26*o^2 - 7*o)/fo^2"
+    "; c3 = (3*o1 + o2*w)/w^2; c4 = -(2*o1 + o2*w)/w^3; c0 = 4*epsilon*(o^2 - o) + w^3*(c3/3 + w*c4/4)"
+    "; i = (sigma/ri)^6; p0 = 4*epsilon*(i^2 - i); p1 = 24*epsilon*(2*i^2 - i)/ri; p2 = -24*epsilon*(26*i^2 - 7*i)/ri^2"
+    "; p3 = -(3*p1 + 2*p2*z)/z^2; p4 = -(p2 + 2*p3*z)/(3*z^2)"
+)
+"""Fine Lennard-Jones energy up to `fo`, ended from `fi` on; behind it a coarse one, ended from `ri` on."""
 WELL = (
     "select(step(sigma - r), repels*epsilon*((sigma/r)^12 - 2*(sigma/r)^6 + 1) - epsilon, "
     "-epsilon*cos(1.5707963267948966*(r - sigma)/(rc - sigma))^2)"
@@ -129,6 +141,7 @@ PAIR_STYLES: Mapping[str, PairStyle] = {
     ),
     "nm/cut": PairStyle("depth/(n - m)*(m*(r0/r)^n - n*(r0/r)^m)", ("depth", "r0", "n", "m")),
     "lj/smooth": PairStyle(SMOOTH, LJ, SIZES, ("ri",)),
+    "lj/relres": PairStyle(RELATIVE, ("epsilonf", "sigmaf", *LJ), (), ("fi", "fo", "ri")),
     "lj/cubic": PairStyle(CUBIC, LJ, SIZES, reach="sigma*(26/7)^(1/6)*67/48"),
     "lj/gromacs": PairStyle(
         f"{switched(12, '4*epsilon*sigma^12')} - {switched(6, '4*epsilon*sigma^6')}", LJ, SIZES, ("ri",)

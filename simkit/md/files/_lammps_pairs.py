@@ -91,6 +91,10 @@ def pair_part(words: Sequence[str]) -> PairPart:
             f"`{' '.join(words)}`."
         )
     of = lambda part: {one: value for (whose, one), value in zip(order, numbers, strict=True) if whose & part}
+    if first == "lj/relres" and not 0 < numbers[0] < numbers[1] <= numbers[2] < numbers[3]:
+        raise ArgumentError(
+            f"`pair_style` of the style {name} must give its cutoffs in order, but is `{' '.join(words)}`."
+        )
     return PairPart(first, second, of(OWN), of(CHARGED))
 
 

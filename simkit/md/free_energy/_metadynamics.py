@@ -1,6 +1,7 @@
 """Well-tempered metadynamics on a grid of one or two collective variables."""
 
 import dataclasses
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from ..._doors import check_count, check_function, check_key, check_kind, shown
 from ..._errors import ArgumentError
@@ -26,6 +27,11 @@ from ._lanes import check_atoms, check_status, in_lanes
 from ._mbar import FreeEnergies, mbar
 from ._profile import Profile, free_energy_profile
 from ._segments import inefficiencies
+
+FEWEST_PASSAGES = 20
+"""Passages of all walkers together below which errors by blocks are too small. In 96 runs each of one and of four
+walkers, wells of 5 and 9 k_B T, differences of wells had root mean squares of 1.03 and 1.49 predicted errors where there were 20
+and more, of 0.93, 1.38 and 1.69 from 10 to 20, and of 1.7 to 16 below."""
 
 
 class Metadynamics(eqx.Module):
@@ -55,12 +61,26 @@ class Metadynamics(eqx.Module):
         """The variables of all frames, walker after walker."""
         return jnp.swapaxes(self.frames, 0, 1).reshape(-1, self.frames.shape[2])
 
+    @property
+    def passages(self) -> Int[Array, ""]:
+        """Number of passages of walkers from one outer third of what all of them visited to the other, among the frames; of two
+        variables, in the one in which they did so least."""
+        every = jnp.concatenate([self.values, self.frames]).reshape(-1, self.frames.shape[2])
+        low, high = jnp.min(every, axis=0), jnp.max(every, axis=0)
+        third = (high - low) / 3
+        place = self.frames
+        above, below = place > (high - third)[None, None], place < (low + third)[None, None]
+        side = above.astype(jnp.int32) - below.astype(jnp.int32)
+        # In the middle, the third that a walker came from.
+        came = lax.associative_scan(lambda a, b: jnp.where(b == 0, a, b), side, axis=0)
+        return jnp.min(jnp.sum(came[1:] * came[:-1] < 0, axis=(0, 1)), initial=side.size)
+
     @full_products
     def free_energies(self, *, inefficiency: ArrayLike | None = None) -> FreeEnergies:
         """The frames under the final bias as samples of one state, walker after walker.
 
         To its averages an energy of 0 is the system without the bias. `average(...)` of what is true or false of `samples` is its
-        probability, with an error.
+        probability, with an error. Fewer than twenty `passages` are told by a warning.
 
         **Raises:** an `ArgumentError` where `metadynamics` was called without `frozen`.
         """
@@ -68,6 +88,13 @@ class Metadynamics(eqx.Module):
         if frozen < 2:
             raise ArgumentError(
                 "There are no frames under a bias that stays. Call `metadynamics` with `frozen=500` or more."
+            )
+        passages = self.passages
+        if inefficiency is None and not traced(passages) and int(passages) < FEWEST_PASSAGES:
+            warnings.warn(
+                f"Only {int(passages)} passages from one end of the variable to the other are in the frames under the final bias. "
+                f"Below {FEWEST_PASSAGES}, errors are too small, some of them by far. Give more `frozen`, or more `deposits`.",
+                stacklevel=2,
             )
         energies, counts = jax.vmap(self.bias.value)(self.samples) / self.temperature, (walkers * frozen,)
         if inefficiency is not None:
@@ -91,7 +118,11 @@ class Metadynamics(eqx.Module):
             return "Metadynamics(traced)"
         deposits, walkers = self.heights.shape
         share = float(jnp.mean(self.heights[-1]) / jnp.mean(self.heights[0]))
-        after = f"; {len(self.frames)} frames under the final bias" if len(self.frames) else ""
+        after = (
+            f"; {len(self.frames)} frames under the final bias, {int(self.passages)} passages"
+            if len(self.frames)
+            else ""
+        )
         return f"Metadynamics: {walkers} walkers, {deposits} deposits each; the last are {share:.2g} as high as the first{after}"
 
 
@@ -139,7 +170,8 @@ def metadynamics(
 
     **Good values:** width a third of the width of a well, and at least twice the distance of grid points; height a fifth of
     $k_B T$ or less; bias factor the highest barrier over some $3 k_B T$; a stretch as long as the variable is correlated in a well.
-    `frozen` as many as `deposits`: enough that each walker goes to and fro between the wells ten times.
+    `frozen` as many as `deposits`: enough that walkers together make twenty `passages` between the wells, better a hundred.
+    Walkers may all begin in one well, if there are passages among the deposits.
 
     **Returns:** `Metadynamics`, whose `profile(edges)` has errors. Those of the bias itself are seen by other keys: `jax.vmap`.
 

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
+from ..potentials._formula_terms import FormulaTerms
 from ..potentials._many_body import AtomView, ManyBodyPotential
 from ..potentials._surroundings import Rows, components_of, seen
 from ..potentials._terms import Terms
@@ -14,6 +15,7 @@ from ..space._space import OpenSpace, Space, Triclinic
 from ._atom_lists import AtomLists
 from ._atomic_sweep import AtomicSweep
 from ._derivative_rule import Sweep
+from ._lane_sweep import LaneSweep
 from ._manual import varying_like
 from ._neighbours import NeighbourPlan, Neighbours
 from ._pair_sums import Point, Wanted, along
@@ -99,13 +101,18 @@ def many_sweeps(
     """Sweep, what is fixed, and the differentiable way to the point, of each family of these potentials that there is."""
     found: list[tuple[Sweep, Fixed, Point]] = []
     lists, real = neighbours.lists, neighbours.real
-    for potentials in (terms.atomic, terms.listed, terms.whole):
+    beside = not space.periodic and real is None
+    laned = [part for part in terms.whole if beside and isinstance(part, FormulaTerms) and part.lanes]
+    whole = [part for part in terms.whole if not any(part is other for other in laned)]
+    for potentials in (terms.atomic, terms.listed, tuple(whole), tuple(laned)):
         if not potentials:
             continue
         floats, rest = eqx.partition(potentials, eqx.is_inexact_array)
         arrays, skeletons = eqx.partition(rest, eqx.is_array)
         kind, x = position.dtype, position
         sweep: Sweep = ManySweep(skeletons, space.periodic, (), None)
+        if laned and potentials[0] is laned[0]:
+            sweep = LaneSweep(skeletons)
         held = None
         if potentials[0].cutoff is not None:
             assert plan.lists is not None, "refused before"

@@ -79,10 +79,14 @@ class PeriodicDihedral(DihedralPotential):
     kind: Int[Array, " terms"] | None = eqx.field(converter=optional_indices, default=None)
 
     def of_angle(self, sine: Array, cosine: Array) -> Array:
-        n = self.each(jnp.asarray(self.multiplicity, cosine.dtype))
-        some, sine, cosine = some_angle(sine, cosine)
-        wave = jnp.cos(n * jnp.arctan2(sine, cosine) - self.each(self.phase))
-        return self.each(self.stiffness) * (1 + jnp.where(some | (n == 0), wave, 0))
+        # Powers of a turn in place of an angle: neither an arc tangent nor a cosine of each term.
+        n, phase = self.each(jnp.asarray(self.multiplicity, jnp.int32)), self.each(self.phase)
+        turned = (jnp.ones_like(cosine), jnp.zeros_like(sine))
+        found = turned
+        for k in range(1, max((self.multiplicity,) if isinstance(self.multiplicity, int) else self.multiplicity) + 1):
+            turned = turned[0] * cosine - turned[1] * sine, turned[0] * sine + turned[1] * cosine
+            found = jnp.where(n == k, turned[0], found[0]), jnp.where(n == k, turned[1], found[1])
+        return self.each(self.stiffness) * (1 + found[0] * jnp.cos(phase) + found[1] * jnp.sin(phase))
 
 
 @POTENTIALS.named("opls_dihedral")

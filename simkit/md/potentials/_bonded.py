@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import equinox as eqx
 import jax
@@ -10,12 +10,16 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 from equinox import AbstractVar
+from jax import lax
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int
 
 from ..._errors import ArgumentError
 from ..space._space import Space
 from ._many_body import AtomView, ManyBodyPotential
+
+Columns: TypeAlias = tuple[Array, ...]
+"""The components of vectors, one array each: XLA:CPU does not vectorise sums over a last axis of three."""
 
 
 def as_indices(value: ArrayLike | Sequence[ArrayLike | Sequence[ArrayLike]]) -> Array:
@@ -102,8 +106,47 @@ def length(vector: Array) -> Array:
 
 def angle_between(a: Array, b: Array) -> Array:
     r"""$2 \arctan(|\hat a - \hat b| / |\hat a + \hat b|)$: exact near 0 and 180 degrees, where an arc cosine is not."""
-    a, b = a / length(a)[..., None], b / length(b)[..., None]
-    return 2 * jnp.arctan2(length(a - b), length(a + b))
+    columns = lambda vector: tuple(vector[..., c] for c in range(vector.shape[-1]))
+    return _bent(columns(a), columns(b))
+
+
+@jax.custom_jvp
+def _bent(a: Columns, b: Columns) -> Array:
+    across, along = _sides(_unit(a), _unit(b))
+    return 2 * jnp.arctan2(across, along)
+
+
+@_bent.defjvp
+def _bent_tangent(primals: Any, tangents: Any) -> tuple[Array, Array]:
+    """The derivative by each vector is normal to it and in the plane of both; 0 where they are in a line and have none."""
+    a, b = primals
+    first, second = _unit(a), _unit(b)
+    across, along = _sides(first, second)
+    sine, cosine = across * along / 2, _dotted(first, second)
+    some = sine != 0
+    kept = lambda vector: jnp.where(some, 1, 0) / jnp.where(some, sine * jnp.sqrt(_dotted(vector, vector)), 1)
+    # A barrier: XLA:CPU would divide again for every component.
+    of_a, of_b, cosine, first, second = lax.optimization_barrier((kept(a), kept(b), cosine, first, second))
+    normal = lambda own, other: tuple(cosine * p - q for p, q in zip(own, other, strict=True))
+    turn = of_a * _dotted(normal(first, second), tangents[0]) + of_b * _dotted(normal(second, first), tangents[1])
+    return 2 * jnp.arctan2(across, along), turn
+
+
+def _unit(vector: Columns) -> Columns:
+    size = jnp.sqrt(_dotted(vector, vector))
+    return tuple(part / size for part in vector)
+
+
+def _sides(a: Columns, b: Columns) -> tuple[Array, Array]:
+    """Lengths of the difference and the sum of two unit vectors."""
+    difference, total = tuple(p - q for p, q in zip(a, b, strict=True)), tuple(p + q for p, q in zip(a, b, strict=True))
+    return _size(difference), _size(total)
+
+
+def _size(vector: Columns) -> Array:
+    square = _dotted(vector, vector)
+    some = square > 0
+    return jnp.where(some, jnp.sqrt(jnp.where(some, square, 1)), square)
 
 
 LINE = 8
@@ -119,21 +162,62 @@ def dihedral_angle(space: Space, position: Float[Array, "terms 4 3"]) -> tuple[A
         raise ArgumentError(
             "Dihedral angles must be those of atoms in three dimensions, but the space has two. Leave them out there."
         )
-    first, second, third = (space.displacement(position[:, i + 1], position[:, i]) for i in range(3))
-    left, right = jnp.cross(first, second), jnp.cross(second, third)
+    bonds = [space.displacement(position[:, i + 1], position[:, i]) for i in range(3)]
+    return _about_bond(*(tuple(bond[:, c] for c in range(3)) for bond in bonds))
+
+
+@jax.custom_jvp
+def _about_bond(first: Columns, second: Columns, third: Columns) -> tuple[Array, Array]:
+    left, right = _crossed(first, second), _crossed(second, third)
     line = _in_line(left, first, second) | _in_line(right, second, third)
-    sine = length(second) * jnp.sum(first * right, axis=-1)
-    cosine = jnp.sum(left * right, axis=-1)
-    sine, cosine = jnp.where(line, 0, sine), jnp.where(line, 0, cosine)
-    size = length(jnp.stack([sine, cosine], axis=-1))
-    size = jnp.where(size > 0, size, 1)
-    return sine / size, cosine / size
+    sine = jnp.sqrt(_dotted(second, second)) * _dotted(first, right)
+    cosine = _dotted(left, right)
+    size = jnp.sqrt(sine * sine + cosine * cosine)
+    line = line | (size == 0)
+    size = jnp.where(line, 1, size)
+    return jnp.where(line, 0, sine) / size, jnp.where(line, 0, cosine) / size
 
 
-def _in_line(normal: Array, first: Array, second: Array) -> Array:
+@_about_bond.defjvp
+def _about_bond_tangent(primals: Any, tangents: Any) -> tuple[Any, Any]:
+    """The derivative of the angle is normal to both planes (Blondel & Karplus 1996, J Comput Chem 17:1132)."""
+    first, second, third = primals
+    sine, cosine = _about_bond(*primals)
+    left, right, square = _crossed(first, second), _crossed(second, third), _dotted(second, second)
+    some = (sine != 0) | (cosine != 0)
+    kept = lambda top, below: jnp.where(some, top, 0) / jnp.where(some, below, 1)
+    axis = jnp.sqrt(jnp.where(some, square, 1))
+    # Barriers: XLA:CPU would divide again for every component.
+    of_left, of_right, before, after = lax.optimization_barrier(
+        (
+            kept(axis, _dotted(left, left)),
+            kept(axis, _dotted(right, right)),
+            kept(_dotted(first, second), square),
+            kept(_dotted(third, second), square),
+        )
+    )
+    by_first = _dotted(left, tangents[0]) - before * _dotted(left, tangents[1])
+    by_third = _dotted(right, tangents[2]) - after * _dotted(right, tangents[1])
+    turn = of_left * by_first + of_right * by_third
+    return (sine, cosine), (cosine * turn, -sine * turn)
+
+
+def _dotted(a: Columns, b: Columns) -> Array:
+    products = [p * q for p, q in zip(a, b, strict=True)]
+    return sum(products[1:], products[0])
+
+
+def _crossed(a: Columns, b: Columns) -> Columns:
+    return a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]
+
+
+def _in_line(normal: Columns, first: Columns, second: Columns) -> Array:
     """Tell whether two bonds with this cross product are parallel to rounding; False for NaN."""
-    normal, first, second = jax.lax.stop_gradient((normal, first, second))
-    return length(normal) <= LINE * jnp.finfo(normal.dtype).eps * length(first) * length(second)
+    normal, first, second = lax.stop_gradient((normal, first, second))
+    eps = LINE * jnp.finfo(normal[0].dtype).eps
+    return jnp.sqrt(_dotted(normal, normal)) <= eps * jnp.sqrt(_dotted(first, first)) * jnp.sqrt(
+        _dotted(second, second)
+    )
 
 
 def some_angle(sine: Array, cosine: Array) -> tuple[Array, Array, Array]:

@@ -14,8 +14,10 @@ from ..space._space import Space
 from ._bonded import BondedPotential, angle_between, as_indices, check_terms, dihedral_angle, length, picked, some_angle
 from ._external import ExternalField
 from ._formula import Formula, Function
+from ._lanes import Lanes, lanes_of
 from ._many_body import AtomView
 from ._potential import PairPotential, tabled, with_slope
+from ._surroundings import taken
 from ._truncation import Truncated, Truncation
 
 Numbers = Mapping[str, ArrayLike | Sequence[Any]]
@@ -57,6 +59,8 @@ class FormulaTerms(BondedPotential):
     atoms: Int[Array, "terms size"]
     parameters: dict[str, Array]
     kind: Int[Array, " terms"] | None = None
+    lanes: tuple[Lanes, ...] = eqx.field(init=False)
+    """Layout of pairs that are most of those inside many molecules, by which they are summed in open space; else empty."""
 
     def __init__(
         self, formula: str | Formula, atoms: Indices, parameters: Numbers | None = None, kind: Indices | None = None
@@ -66,6 +70,19 @@ class FormulaTerms(BondedPotential):
         check_terms(self, self.atoms, self.size)
         known = {"r", "theta", *(f"{c}{k + 1}" for c in "xyzp" for k in range(self.size))}
         check_names(self.formula, {*self.parameters, *known})
+        plain = self.size == 2 and self.formula.names <= {"r", *self.parameters}
+        self.lanes = lanes_of(self.atoms) if plain else ()
+
+    def of_distance(self, r: Array, values: Mapping[str, Array]) -> Array:
+        """Energies of pairs by their distances and the values of their parameters."""
+        return self.formula({**values, "r": r})
+
+    def spread(self, place: Int[Array, "*places"]) -> dict[str, Array]:
+        """The parameters of the terms at these places; numbers for all stay numbers."""
+        rows = lambda values, at: values if values.ndim == 0 else taken(values, at)
+        at = jnp.minimum(place, len(self.atoms) - 1)
+        at = at if self.kind is None else taken(self.kind, at)
+        return {name: rows(value, at) for name, value in self.parameters.items()}
 
     @property
     def size(self) -> int:
