@@ -201,6 +201,12 @@ ROWS = {
         "`directions` must be a whole number",
     ),
     "trust_line, a number": (lambda: simkit.testing.trust_line(3.0, Y0), "`loss` must be a function"),
+    "layers of water, one density": (lambda: fluids.MultilayerShallowWater(fluids.Grid(8), 1.0), r"shape \(layers,\)"),
+    "layers of water, upside down": (
+        lambda: fluids.MultilayerShallowWater(fluids.Grid(8), [2.0, 1.0]),
+        "grow from each layer to the one below it",
+    ),
+    "layers of water, a text": (lambda: fluids.MultilayerShallowWater(fluids.Grid(8), "heavy"), "`density`"),
     "moving body, no fluid": (lambda: fluids.MovingBody(3.0, radius=1.0), "`fluid` must be a `LatticeBoltzmann`"),
     "moving body, its radius a text": (lambda: fluids.MovingBody(TANK, radius="a"), "`radius` must be a number"),
     "moving body, no radius": (lambda: fluids.MovingBody(TANK, radius=None), "`radius` must be a number"),

@@ -96,6 +96,7 @@ from .staggered._surface import read_stl as read_stl
 from .volumes._compressible import CompressibleFlow as CompressibleFlow
 from .volumes._gas import ConservedGas as ConservedGas  # internal
 from .volumes._gas import Gas as Gas  # internal
+from .volumes._multilayer import MultilayerShallowWater as MultilayerShallowWater
 from .volumes._open import Level as Level
 from .volumes._open import Open as Open
 from .volumes._open import Stream as Stream
