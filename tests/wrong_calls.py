@@ -201,6 +201,11 @@ ROWS = {
         "`directions` must be a whole number",
     ),
     "trust_line, a number": (lambda: simkit.testing.trust_line(3.0, Y0), "`loss` must be a function"),
+    "scalars of a flow, a list": (
+        lambda: fluids.IncompressibleFlow(fluids.Grid((8, 8)), scalars=[fluids.FlowScalar(0.1)]),
+        "must hold a `FlowScalar` for each name",
+    ),
+    "scalar of a flow, a text": (lambda: fluids.FlowScalar("thin"), "`diffusivity` must be a number"),
     "layers of water, one density": (lambda: fluids.MultilayerShallowWater(fluids.Grid(8), 1.0), r"shape \(layers,\)"),
     "layers of water, upside down": (
         lambda: fluids.MultilayerShallowWater(fluids.Grid(8), [2.0, 1.0]),

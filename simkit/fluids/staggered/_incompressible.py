@@ -1,14 +1,14 @@
 """Incompressible flow by finite volumes on a staggered grid, with walls, inflow, outflow and obstacles."""
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike, DTypeLike
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
 from ..._errors import ArgumentError, SimulationError
 from ..._types import Inputs, Outputs
@@ -41,25 +41,12 @@ from ._loads import force_on, loads
 from ._momentum import advection, diffusion, scalar_slope, strain, surrounded
 from ._obstacle import Obstacle, with_images
 from ._projection import Projected, pressure_outside, project, project_through, unconverged
+from ._scalars import FlowScalar, as_scalars, check_start, check_state, lifted, slopes
 from ._staggered import Components, Staggered, check_alike, ends_of, open_ends_of, to_faces
+from ._state import StaggeredFlow, called, started
 
 LONGER = 100
 """Largest implicit step, in explicit limits of diffusion."""
-
-
-def _components(value: Iterable[ArrayLike]) -> Any:
-    return tuple(as_float_array(u) for u in value)
-
-
-class StaggeredFlow(eqx.Module):
-    """The state of `IncompressibleFlow`: components of the velocity on the faces across their axes, and a scalar at the centres.
-
-    Along its own axis a component has one value more than there are cells where the axis has ends. `IncompressibleFlow.start` makes
-    one from values at the centres, `outputs` has the velocity there.
-    """
-
-    velocity: Components = eqx.field(converter=_components)
-    scalar: Any = quantity(None, optional=True)
 
 
 @SYSTEMS.named("incompressible_flow")
@@ -87,6 +74,8 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
     - `obstacle`: an `Obstacle`, or None.
     - `diffusivity`: $\kappa$ of the scalar; None where there is none. `scalar_boundaries`: of `Periodic`, `Dirichlet`, `Neumann`.
     - `buoyancy`: b, shape (dimensions,).
+    - `scalars`: in place of the one scalar of `diffusivity`, any number by name, `{"salt": FlowScalar(...)}`, with a `reaction`:
+        None or a callable `(t, x, scalars) -> rates`, by name, of the coordinates of the centres.
     - `smagorinsky`: the constant of Smagorinsky's closure, 0.1 to 0.2; None without.
     - `source`: None or a callable `(t, velocity) -> components`, a learned closure, added to the slope of the velocity.
     - `diffusion`: "explicit", or "implicit", whose steps may be a hundred times as long as cells allow that are narrow for the
@@ -105,6 +94,8 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
     stiff: bool = eqx.field(static=True)
     boundaries: Boundaries
     scalar_boundaries: Any
+    scalars: dict[str, FlowScalar]
+    reaction: Any
     force: Any
     source: Any
     obstacle: Obstacle | None
@@ -127,6 +118,8 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         scalar_boundaries: Boundary | Sequence[Boundary | Sequence[Boundary]] | None = None,
         buoyancy: ArrayLike | Sequence[float] | None = None,
         smagorinsky: ArrayLike | None = None,
+        scalars: Mapping[str, FlowScalar] | None = None,
+        reaction: Callable[..., Mapping[str, Array]] | None = None,
         source: Callable[..., Sequence[Array]] | None = None,
         tolerance: float = 1e-8,
         iterations: int = 100,
@@ -149,6 +142,11 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         if diffusivity is not None:
             self.scalar_boundaries = as_boundaries(grid, scalar_boundaries, kind="scalar")
             check_alike(self.boundaries, self.scalar_boundaries)
+            if scalars is not None:
+                raise ArgumentError(
+                    "Argument `scalars` must hold all scalars, but `diffusivity` is given, too. Leave it out."
+                )
+        self.scalars, self.reaction = as_scalars(grid, self.boundaries, scalars), reaction
         if self.stiff and any(isinstance(end, Piecewise) for pair in self._pairs() for end in pair):
             raise ArgumentError(
                 'Argument `diffusion` must be "explicit" where an end is Piecewise, whose conditions no transform has, but it is '
@@ -171,12 +169,13 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         velocity: Array | np.ndarray | Callable[..., Sequence[ArrayLike]] | None = None,
         scalar: ArrayLike | Callable[..., ArrayLike] | None = None,
         *,
+        scalars: Mapping[str, ArrayLike | Callable[..., ArrayLike]] | None = None,
         time: ArrayLike = 0.0,
     ) -> StaggeredFlow:
         """A state from values at the centres, `(dimensions, *shape)`, or from functions of the coordinates; by default at rest.
 
-        `velocity` may be a callable `x -> components`, which is taken at the faces, and `scalar` one that gives an array. `time` is
-        when the state holds, where an inflow changes with time.
+        `velocity` may be a callable `x -> components`, which is taken at the faces, and `scalar` one that gives an array. `scalars`
+        has the same by name, 0 where left out. `time` is when the state holds, where an inflow changes with time.
         """
         if velocity is not None and not callable(velocity):
             self.grid.check_field(velocity, "velocity", (self.grid.dimensions,))
@@ -184,7 +183,8 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
             raise ArgumentError("Argument `scalar` needs a system with a `diffusivity`, but this one has none.")
         if scalar is not None and not callable(scalar):
             self.grid.check_field(scalar, "scalar")
-        state, lost, given = _started(self._known_at(time), velocity, scalar)
+        named = check_start(self, scalars)
+        state, lost, given = started(self._known_at(time), velocity, scalar, named)
         known = not tracing((self, velocity, lost))
         if known and self.obstacle is not None and not np.isfinite(state.velocity[0]).all():
             moved, mobility = self._admitted(given)
@@ -205,12 +205,14 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         return with_boundaries_at(self, time, dict.fromkeys(self.reads(), 0.0), jnp.asarray(self.viscosity).dtype)
 
     def _pairs(self) -> Boundaries:
-        """The ends of all axes, of velocity and scalar."""
-        return (*self.boundaries, *(self.scalar_boundaries or ()))
+        """The ends of all axes, of velocity and scalars."""
+        own = [end for scalar in self.scalars.values() for end in scalar.boundaries]
+        return (*self.boundaries, *(self.scalar_boundaries or ()), *own)
 
     def review(self, y0: object, step: float | None, solver: object) -> None:
         check_numbers(self)
         review_staggered(self, y0)
+        check_state(self, getattr(y0, "scalars", {}))
 
     def note(self, t: ArrayLike, y: StaggeredFlow) -> str:
         return note_staggered(self, t, y)
@@ -224,14 +226,15 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
 
     def vector_field(self, t: ArrayLike, y: StaggeredFlow, inputs: Inputs) -> StaggeredFlow:
         now = self._now(t, y, inputs)
-        slope = None if self.diffusivity is None else on_its_parts(now, IncompressibleFlow._scalar_slope, y, y.scalar)
-        return StaggeredFlow(self._projected(t, y, inputs).velocity, slope)
+        slope = None if self.diffusivity is None else on_its_parts(now, IncompressibleFlow.scalar_slope, y, y.scalar)
+        return StaggeredFlow(self._projected(t, y, inputs).velocity, slope, slopes(self, t, y, inputs))
 
     def _now(self, t: ArrayLike, y: StaggeredFlow, inputs: Inputs) -> "IncompressibleFlow":
         """The system with what its boundaries give at a time."""
         return with_boundaries_at(self, t, inputs, y.velocity[0].dtype)
 
-    def _scalar_slope(self, y: StaggeredFlow) -> Array:
+    def scalar_slope(self, y: StaggeredFlow) -> Array:
+        """Advection and diffusion of the scalar of a state."""
         ends = self.boundaries, self.scalar_boundaries
         return scalar_slope(self.at, *ends, y.velocity, y.scalar, self.diffusivity, self.flux)
 
@@ -286,15 +289,16 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         if isinstance(self.force, InputForce):
             found = given_force(at, inputs)
         elif callable(self.force):
-            found = [_called(self.force, t, at.mesh(i, dtype))[i] for i in range(at.dimensions)]
+            found = [called(self.force, t, at.mesh(i, dtype))[i] for i in range(at.dimensions)]
         elif self.force is not None:
             found = [self.force[i] for i in range(at.dimensions)]
         if self.buoyancy is not None:
             for i in range(at.dimensions):
                 found[i] = found[i] + self.buoyancy[i] * to_faces(at, y.scalar, i)
-        elif self.force is None:
-            return None
-        return found
+        lifts = [lifted(self, y, i) for i in range(at.dimensions)]
+        if lifts[0] is not None:
+            found = [a + b for a, b in zip(found, lifts, strict=True)]
+        return None if self.force is None and self.buoyancy is None and lifts[0] is None else found
 
     def drag(self, t: ArrayLike, y: StaggeredFlow, inputs: Inputs = None) -> Array:
         """The force of the fluid on the obstacle for each unit of density, shape (dimensions,)."""
@@ -315,7 +319,9 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
 
     def longest_step(self, t: ArrayLike, state: StaggeredFlow, inputs: Inputs) -> Array:
         at, rate = self.at, jnp.zeros((), state.velocity[0].dtype)
-        diffusing = self.viscosity if self.diffusivity is None else jnp.maximum(self.viscosity, self.diffusivity)
+        diffusing = self.viscosity
+        for other in (self.diffusivity, *(scalar.diffusivity for scalar in self.scalars.values())):
+            diffusing = diffusing if other is None else jnp.maximum(diffusing, other)
         if self.stiff:
             diffusing = diffusing / LONGER
         for axis, u in enumerate(state.velocity):
@@ -344,7 +350,11 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
             velocity = self._through(held, mobility).velocity
         if scalar is not None:
             scalar = smoothed(at, self.scalar_boundaries, None, scalar, time * self.diffusivity)
-        return StaggeredFlow(velocity, scalar)
+        scalars = {
+            name: smoothed(at, self.scalars[name].boundaries, None, theta, time * self.scalars[name].diffusivity)
+            for name, theta in change.scalars.items()
+        }
+        return StaggeredFlow(velocity, scalar, scalars)
 
     def outputs(self, t: ArrayLike, y: StaggeredFlow, inputs: Inputs) -> Outputs:
         pushed = self._pushed(t, y, inputs)
@@ -360,6 +370,7 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         }
         if y.scalar is not None:
             outputs["scalar"] = y.scalar
+        outputs |= y.scalars
         if self.obstacle is not None:
             mobility = self._cut(velocity.dtype).mobility
             outputs["pressure"] = pressure_outside(self.at, mobility, found.pressure)
@@ -385,7 +396,7 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
             found = project(self.at, found)
         else:
             found = self._through(*self._admitted(found))
-        return StaggeredFlow(found.velocity, laid_out(self.grid, y.scalar))
+        return StaggeredFlow(found.velocity, laid_out(self.grid, y.scalar), laid_out(self.grid, y.scalars))
 
     def _admitted(self, velocity: Components) -> tuple[Components, Components]:
         """Return the part of a velocity outside the obstacle, and the mobilities of the faces."""
@@ -399,40 +410,3 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
             Grid((32, 32), 1.0), viscosity=0.01, boundaries=[NoSlip(), (NoSlip(), NoSlip(jnp.array([1.0, 0.0])))]
         )
         return Example(system, system.start(), jnp.linspace(0.0, 1.0, 6))
-
-
-@eqx.filter_jit
-def _started(
-    system: IncompressibleFlow,
-    velocity: Array | np.ndarray | Callable[..., Sequence[ArrayLike]] | None,
-    scalar: ArrayLike | Callable[..., ArrayLike] | None,
-) -> tuple[StaggeredFlow, Array, Components]:
-    """A state, which share of the energy of the velocity would not be admitted without an obstacle, and the velocity itself."""
-    at, dtype = system.at, jnp.asarray(system.viscosity).dtype
-    axes = range(at.dimensions)
-    if velocity is None:
-        parts = [jnp.zeros(at.shape(i), dtype) for i in axes]
-    elif callable(velocity):
-        parts = [_filled(_called(velocity, at.mesh(i, dtype))[i], at.shape(i), dtype) for i in axes]
-    else:
-        parts = [to_faces(at, as_float_array(u), i) for i, u in enumerate(velocity)]
-    if callable(scalar):
-        scalar = _filled(_called(scalar, at.mesh(None, dtype)), system.grid.shape, dtype)
-    elif scalar is None and system.diffusivity is not None:
-        scalar = jnp.zeros(system.grid.shape, dtype)
-    state = system.encode(StaggeredFlow(tuple(parts), scalar))
-    given = balanced(at, system.boundaries, tuple(with_ends(at, system.boundaries, u, i) for i, u in enumerate(parts)))
-    admitted = state.velocity if system.obstacle is None else project(at, given).velocity
-    square = lambda part: jnp.sum(part * part)
-    lost = sum(square(a - b) for a, b in zip(parts, admitted, strict=True))
-    whole = sum(square(part) for part in parts)
-    return state, jnp.where(whole > 0, lost / jnp.where(whole > 0, whole, 1), 0), given
-
-
-def _called(function: Callable[..., PyTree], *arguments: PyTree) -> Any:
-    return function(*arguments)
-
-
-def _filled(value: ArrayLike, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
-    value = jnp.asarray(value, dtype)
-    return value if value.shape == shape else jnp.full(shape, value)

@@ -283,7 +283,7 @@ class MultilayerShallowWater(TransportSystem, Reviewed, Noted, Explained):
             # Where the shear is far from what any two layers bear there is no need to look.
             near = np.flatnonzero(slip > 0.1 * np.sqrt(_least(columns, density, float(self.gravity))))[:MOST]
             speeds = characteristics(wet[near], along[near], density, float(self.gravity))
-            growth = np.abs(speeds.imag).max(axis=-1, initial=0)
+            growth = np.abs(np.imag(speeds)).max(axis=-1, initial=0)
             bad = near[growth > SURE * slip[near]]
             found += len(bad)
             if len(bad):
