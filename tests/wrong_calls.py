@@ -201,6 +201,12 @@ ROWS = {
         "`directions` must be a whole number",
     ),
     "trust_line, a number": (lambda: simkit.testing.trust_line(3.0, Y0), "`loss` must be a function"),
+    "obstacle, its motion a place": (
+        lambda: fluids.IncompressibleFlow(
+            fluids.Grid((8, 8)), obstacle=fluids.Obstacle(fluids.Disk(np.zeros(2), 1.0), motion=[1.0, 1.0])
+        ),
+        "`motion` of an Obstacle must be a function of time",
+    ),
     "scalars of a flow, a list": (
         lambda: fluids.IncompressibleFlow(fluids.Grid((8, 8)), scalars=[fluids.FlowScalar(0.1)]),
         "must hold a `FlowScalar` for each name",

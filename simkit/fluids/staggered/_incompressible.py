@@ -39,6 +39,7 @@ from ._force_review import check_flux, check_parts, check_pushes, note_staggered
 from ._input_force import given_force, inputs_of_force
 from ._loads import force_on, loads
 from ._momentum import advection, diffusion, scalar_slope, strain, surrounded
+from ._moving import admitted, continued, fastest, motion_of, standing, taken_along
 from ._obstacle import Obstacle, with_images
 from ._projection import Projected, pressure_outside, project, project_through, unconverged
 from ._scalars import FlowScalar, as_scalars, check_start, check_state, lifted, slopes
@@ -155,6 +156,10 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         own = callable(force) or force is None or isinstance(force, InputForce)
         self.force = force if own else as_float_array(force)
         check_pushes(grid, self.force, buoyancy, obstacle)
+        if self.stiff and obstacle is not None and obstacle.motion is not None:
+            raise ArgumentError(
+                'Argument `diffusion` must be "explicit" where an obstacle moves, but it is "implicit".'
+            )
         self.source, self.obstacle = source, obstacle
         self.viscosity, self.diffusivity, self.buoyancy = viscosity, diffusivity, buoyancy
         self.smagorinsky = smagorinsky
@@ -185,6 +190,8 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
             self.grid.check_field(scalar, "scalar")
         named = check_start(self, scalars)
         state, lost, given = started(self._known_at(time), velocity, scalar, named)
+        if self.obstacle is not None and self.obstacle.motion is not None:
+            state = StaggeredFlow(admitted(self, time, state.velocity), state.scalar, state.scalars)
         known = not tracing((self, velocity, lost))
         if known and self.obstacle is not None and not np.isfinite(state.velocity[0]).all():
             moved, mobility = self._admitted(given)
@@ -221,8 +228,8 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         if self.obstacle is None:
             return ""
         unforced: Any = dict.fromkeys(self.reads(), 0.0) | {"force": tuple(map(jnp.zeros_like, y.velocity))}
-        field = self._moved(self._pushed(t, y, unforced), y.velocity)
-        return unconverged(self.at, self.tolerance, self.iterations, self._cut(field[0].dtype).mobility, field)
+        field, _ = self._moved(t, self._pushed(t, y, unforced), y.velocity)
+        return unconverged(self.at, self.tolerance, self.iterations, self.cut_at(t, field[0].dtype).mobility, field)
 
     def vector_field(self, t: ArrayLike, y: StaggeredFlow, inputs: Inputs) -> StaggeredFlow:
         now = self._now(t, y, inputs)
@@ -241,23 +248,37 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
     def _projected(self, t: ArrayLike, y: StaggeredFlow, inputs: Inputs) -> Projected:
         """The slope of the velocity, and the pressure."""
         field = self._pushed(t, y, inputs)
-        return project(self.at, field) if self.obstacle is None else self._around(field, y.velocity)
+        return project(self.at, field) if self.obstacle is None else self._around(t, field, y.velocity)
 
-    def _around(self, field: Components, velocity: Components) -> Projected:
+    def _around(self, t: ArrayLike, field: Components, velocity: Components) -> Projected:
         """The slope of the velocity around the obstacle, from that without pressure and obstacle."""
-        return self._through(self._moved(field, velocity), self._cut(velocity[0].dtype).mobility)
+        moved, left = self._moved(t, field, velocity)
+        return self._through(moved, self.cut_at(t, velocity[0].dtype).mobility, left)
 
-    def _moved(self, field: Components, velocity: Components) -> Components:
-        mobility, friction, _ = self._cut(velocity[0].dtype)
-        parts = zip(mobility, field, friction, velocity, strict=True)
-        return tuple(m * f - self.viscosity * c * u for m, f, c, u in parts)
+    def _moved(self, t: ArrayLike, field: Components, velocity: Components) -> tuple[Components, Array | None]:
+        """The slope without pressure, and the divergence that it shall take away where the obstacle moves."""
+        found = self.cut_at(t, velocity[0].dtype)
+        if self.obstacle is not None and self.obstacle.motion is not None:
+            motion = motion_of(self.obstacle, self.at, t, velocity[0].dtype)
+            body = with_images(self._body(t, velocity[0].dtype).distance, self.at.periods)
+            near = self._advected(continued(self.at, body, motion, velocity))
+            field = tuple(f + a - b for f, a, b in zip(field, self._advected(velocity), near, strict=True))
+            moved, rate = taken_along(self.at, found, motion, field, velocity, self.viscosity)
+            return moved, rate * self.at.divergence(velocity)
+        parts = zip(found.mobility, field, found.friction, velocity, strict=True)
+        return tuple(m * f - self.viscosity * c * u for m, f, c, u in parts), None
 
-    def _cut(self, dtype: DTypeLike) -> Cut:
+    def _body(self, t: ArrayLike, dtype: DTypeLike) -> Obstacle:
+        """The obstacle as it stands at a time."""
         assert self.obstacle is not None
-        return cut(self.at, with_images(self.obstacle.distance, self.at.periods), dtype)
+        return standing(self.obstacle, self.at, t, dtype)
 
-    def _through(self, moved: Components, mobility: Components) -> Projected:
-        return project_through(self.at, moved, mobility, self.tolerance, self.iterations)
+    def cut_at(self, t: ArrayLike, dtype: DTypeLike) -> Cut:
+        """The obstacle as the faces see it at a time."""
+        return cut(self.at, with_images(self._body(t, dtype).distance, self.at.periods), dtype)
+
+    def _through(self, moved: Components, mobility: Components, left: Array | None = None) -> Projected:
+        return project_through(self.at, moved, mobility, self.tolerance, self.iterations, left)
 
     def _pushed(self, t: ArrayLike, y: StaggeredFlow, inputs: Inputs = None) -> Components:
         """The slope of the velocity without pressure and obstacle."""
@@ -268,6 +289,10 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
                 total = [a + b for a, b in zip(total, added, strict=True)]
         rates = rates_at(self.grid, self.boundaries, t, y.velocity[0].dtype)
         return slopes_at_ends(self.at, now.boundaries, rates, y.velocity, tuple(total))
+
+    def _advected(self, velocity: Components) -> Components:
+        flow = surrounded(self.at, self.boundaries, velocity)
+        return tuple(advection(self.at, self.boundaries, flow, i, self.flux) for i in range(self.at.dimensions))
 
     def _carried(self, velocity: Components) -> Components:
         """Return advection and diffusion of the velocity, without the values at the ends."""
@@ -303,19 +328,24 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
     def drag(self, t: ArrayLike, y: StaggeredFlow, inputs: Inputs = None) -> Array:
         """The force of the fluid on the obstacle for each unit of density, shape (dimensions,)."""
         pushed = self._pushed(t, y, inputs)
-        return force_on(self._lost(t, y, inputs, pushed, self._around(pushed, y.velocity)))
+        return force_on(self._lost(t, y, inputs, pushed, self._around(t, pushed, y.velocity)))
 
     def _lost(self, t: ArrayLike, y: StaggeredFlow, inputs: Inputs, pushed: Components, found: Projected) -> Components:
         """The momentum that each face loses to the obstacle in a unit of time; forces on what is inside are none of the fluid's."""
         forces = self._forces(t, y, inputs)
         if forces is not None:
-            inside = self._cut(pushed[0].dtype).inside
+            inside = self.cut_at(t, pushed[0].dtype).inside
             pushed = tuple(p - s * f for p, s, f in zip(pushed, inside, forces, strict=True))
         lost = []
         parts = zip(pushed, self.at.gradient(found.pressure), found.velocity, strict=True)
         for i, (f, g, after) in enumerate(parts):
             lost.append(self.at.inner(i, f - g - after) * self.at.volumes(i, f))
-        return tuple(lost)
+        if self.obstacle is None or self.obstacle.motion is None:
+            return tuple(lost)
+        # What is inside moves with the body: its momentum is none that the fluid lost.
+        motion, found = motion_of(self.obstacle, self.at, t, pushed[0].dtype), self.cut_at(t, pushed[0].dtype)
+        parts = zip(lost, found.inside, motion.acceleration, strict=True)
+        return tuple(a + s * b * self.at.volumes(i, a) for i, (a, s, b) in enumerate(parts))
 
     def longest_step(self, t: ArrayLike, state: StaggeredFlow, inputs: Inputs) -> Array:
         at, rate = self.at, jnp.zeros((), state.velocity[0].dtype)
@@ -326,6 +356,9 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
             diffusing = diffusing / LONGER
         for axis, u in enumerate(state.velocity):
             rate = rate + jnp.max(jnp.abs(u) / at.between(axis, u)) + 2 * diffusing / self.grid.spacing(axis) ** 2
+        if self.obstacle is not None and self.obstacle.motion is not None:
+            speed = fastest(motion_of(self.obstacle, at, t, rate.dtype), self.cut_at(t, rate.dtype))
+            rate = rate + speed / min(self.grid.spacing(axis) for axis in range(at.dimensions))
         return 1 / jnp.maximum(rate, jnp.finfo(rate.dtype).tiny)
 
     def smoothed(self, state: StaggeredFlow, change: StaggeredFlow, time: ArrayLike) -> StaggeredFlow:
@@ -341,7 +374,7 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         if self.obstacle is None:
             velocity = project(at, tuple(found)).velocity
         else:
-            mobility, friction, _ = self._cut(found[0].dtype)
+            mobility, friction, _ = self.cut_at(0.0, found[0].dtype)
             near = 2 * time * self.viscosity * sum(1 / self.grid.spacing(axis) ** 2 for axis in range(at.dimensions))
             parts = zip(mobility, friction, found, change.velocity, strict=True)
             held = tuple(
@@ -358,7 +391,7 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
 
     def outputs(self, t: ArrayLike, y: StaggeredFlow, inputs: Inputs) -> Outputs:
         pushed = self._pushed(t, y, inputs)
-        found = project(self.at, pushed) if self.obstacle is None else self._around(pushed, y.velocity)
+        found = project(self.at, pushed) if self.obstacle is None else self._around(t, pushed, y.velocity)
         velocity = self.at.centred(y.velocity)
         volumes = jnp.asarray(self.grid.volumes(), velocity.dtype)
         outputs = {
@@ -372,9 +405,10 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
             outputs["scalar"] = y.scalar
         outputs |= y.scalars
         if self.obstacle is not None:
-            mobility = self._cut(velocity.dtype).mobility
+            mobility = self.cut_at(t, velocity.dtype).mobility
             outputs["pressure"] = pressure_outside(self.at, mobility, found.pressure)
-            outputs |= loads(self.at, self.obstacle, self._lost(t, y, inputs, pushed, found), outputs["pressure"])
+            body = self._body(t, velocity.dtype)
+            outputs |= loads(self.at, body, self._lost(t, y, inputs, pushed, found), outputs["pressure"])
         return outputs
 
     def energy(self, y: StaggeredFlow) -> Array:
@@ -392,7 +426,9 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
                 )
             found.append(with_ends(self.at, self.boundaries, u, axis))
         found = balanced(self.at, self.boundaries, laid_out(self.grid, tuple(found)))
-        if self.obstacle is None:
+        if (
+            self.obstacle is None or self.obstacle.motion is not None
+        ):  # a body that moves is known with the time: `start` has it
             found = project(self.at, found)
         else:
             found = self._through(*self._admitted(found))
@@ -400,7 +436,7 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
 
     def _admitted(self, velocity: Components) -> tuple[Components, Components]:
         """Return the part of a velocity outside the obstacle, and the mobilities of the faces."""
-        mobility = self._cut(velocity[0].dtype).mobility
+        mobility = self.cut_at(0.0, velocity[0].dtype).mobility
         return tuple(m * u for m, u in zip(mobility, velocity, strict=True)), mobility
 
     @classmethod
