@@ -207,6 +207,7 @@ ROWS = {
         ),
         "`motion` of an Obstacle must be a function of time",
     ),
+    "closure, an axis that is none": (lambda: fluids.DynamicSmagorinsky(average=(7,)), "`average` must hold axes"),
     "scalars of a flow, a list": (
         lambda: fluids.IncompressibleFlow(fluids.Grid((8, 8)), scalars=[fluids.FlowScalar(0.1)]),
         "must hold a `FlowScalar` for each name",

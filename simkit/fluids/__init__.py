@@ -85,6 +85,7 @@ from .sphere._sphere import Sphere as Sphere
 from .sphere._starts import rossby_haurwitz as rossby_haurwitz
 from .sphere._starts import zonal_flow as zonal_flow
 from .sphere._stations import Stations as Stations
+from .staggered._closure import DynamicSmagorinsky as DynamicSmagorinsky
 from .staggered._incompressible import IncompressibleFlow as IncompressibleFlow
 from .staggered._obstacle import Box as Box
 from .staggered._obstacle import Disk as Disk

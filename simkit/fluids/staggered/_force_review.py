@@ -133,7 +133,7 @@ resolved to some per cent stay below 5."""
 def note_staggered(system: Any, t: ArrayLike, y: State) -> str:
     """A sentence where a flow changes so much from cell to cell that its viscosity cannot act there."""
     viscosity = float(system.viscosity)
-    if viscosity <= 0 or system.flux == "upwind" or system.smagorinsky is not None:
+    if viscosity <= 0 or system.flux == "upwind" or system.smagorinsky is not None or system.closure is not None:
         return ""
     most = 0.0
     for u in y.velocity:

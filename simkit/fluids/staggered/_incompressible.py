@@ -1,5 +1,6 @@
 """Incompressible flow by finite volumes on a staggered grid, with walls, inflow, outflow and obstacles."""
 
+import functools
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -32,13 +33,14 @@ from ..grids._grid import Grid
 from ..grids._parts import laid_out, on_its_parts
 from ..grids._values import inputs_of_values
 from ..spectral._force import InputForce
+from ._closure import DynamicSmagorinsky, check_closure, constant, turbulent_viscosity
 from ._cut import Cut, cut
 from ._diffusion import smoothed
 from ._ends import balanced, slopes_at_ends, with_ends
 from ._force_review import check_flux, check_parts, check_pushes, note_staggered, review_staggered
 from ._input_force import given_force, inputs_of_force
 from ._loads import force_on, loads
-from ._momentum import advection, diffusion, scalar_slope, strain, surrounded
+from ._momentum import advection, diffusion, scalar_slope, surrounded
 from ._moving import admitted, continued, fastest, motion_of, standing, taken_along
 from ._obstacle import Obstacle, with_images
 from ._projection import Projected, pressure_outside, project, project_through, unconverged
@@ -77,7 +79,7 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
     - `buoyancy`: b, shape (dimensions,).
     - `scalars`: in place of the one scalar of `diffusivity`, any number by name, `{"salt": FlowScalar(...)}`, with a `reaction`:
         None or a callable `(t, x, scalars) -> rates`, by name, of the coordinates of the centres.
-    - `smagorinsky`: the constant of Smagorinsky's closure, 0.1 to 0.2; None without.
+    - `smagorinsky`: the constant of Smagorinsky's closure, 0.1 to 0.2, or a `DynamicSmagorinsky`; None without.
     - `source`: None or a callable `(t, velocity) -> components`, a learned closure, added to the slope of the velocity.
     - `diffusion`: "explicit", or "implicit", whose steps may be a hundred times as long as cells allow that are narrow for the
         viscosity; a Smagorinsky closure stays explicit.
@@ -100,6 +102,7 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
     force: Any
     source: Any
     obstacle: Obstacle | None
+    closure: DynamicSmagorinsky | None
     viscosity: Any = quantity(support=POSITIVE, doc="kinematic viscosity")
     diffusivity: Any = quantity(support=POSITIVE, doc="diffusivity of the scalar", optional=True)
     buoyancy: Any = quantity(doc="acceleration for each unit of the scalar", optional=True)
@@ -118,7 +121,7 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         diffusivity: ArrayLike | None = None,
         scalar_boundaries: Boundary | Sequence[Boundary | Sequence[Boundary]] | None = None,
         buoyancy: ArrayLike | Sequence[float] | None = None,
-        smagorinsky: ArrayLike | None = None,
+        smagorinsky: ArrayLike | DynamicSmagorinsky | None = None,
         scalars: Mapping[str, FlowScalar] | None = None,
         reaction: Callable[..., Mapping[str, Array]] | None = None,
         source: Callable[..., Sequence[Array]] | None = None,
@@ -162,7 +165,9 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
             )
         self.source, self.obstacle = source, obstacle
         self.viscosity, self.diffusivity, self.buoyancy = viscosity, diffusivity, buoyancy
-        self.smagorinsky = smagorinsky
+        self.closure = smagorinsky if isinstance(smagorinsky, DynamicSmagorinsky) else None
+        self.smagorinsky = None if self.closure is not None else smagorinsky
+        check_closure(grid, self.closure)
 
     @property
     def at(self) -> Staggered:
@@ -253,7 +258,7 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
     def _around(self, t: ArrayLike, field: Components, velocity: Components) -> Projected:
         """The slope of the velocity around the obstacle, from that without pressure and obstacle."""
         moved, left = self._moved(t, field, velocity)
-        return self._through(moved, self.cut_at(t, velocity[0].dtype).mobility, left)
+        return self._through(moved, self.cut_at(t, field[0].dtype).mobility, left)
 
     def _moved(self, t: ArrayLike, field: Components, velocity: Components) -> tuple[Components, Array | None]:
         """The slope without pressure, and the divergence that it shall take away where the obstacle moves."""
@@ -298,15 +303,9 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         """Return advection and diffusion of the velocity, without the values at the ends."""
         at = self.at
         flow = surrounded(at, self.boundaries, velocity)
-        turbulent = None
-        if self.smagorinsky is not None:
-            width = (self.grid.volumes() ** (1 / at.dimensions)).astype(velocity[0].dtype)
-            turbulent = (self.smagorinsky * width) ** 2 * strain(at, flow)
-        total = []
-        for i in range(at.dimensions):
-            slope = diffusion(at, self.boundaries, flow, i, self.viscosity, turbulent)
-            total.append(slope - advection(at, self.boundaries, flow, i, self.flux))
-        return tuple(total)
+        turbulent = turbulent_viscosity(at, flow, self.closure, self.smagorinsky)
+        slope = lambda i: diffusion(at, self.boundaries, flow, i, self.viscosity, turbulent)
+        return tuple(slope(i) - advection(at, self.boundaries, flow, i, self.flux) for i in range(at.dimensions))
 
     def _forces(self, t: ArrayLike, y: StaggeredFlow, inputs: Inputs) -> list[Any] | None:
         at, dtype = self.at, y.velocity[0].dtype
@@ -322,8 +321,8 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
                 found[i] = found[i] + self.buoyancy[i] * to_faces(at, y.scalar, i)
         lifts = [lifted(self, y, i) for i in range(at.dimensions)]
         if lifts[0] is not None:
-            found = [a + b for a, b in zip(found, lifts, strict=True)]
-        return None if self.force is None and self.buoyancy is None and lifts[0] is None else found
+            return [a + b for a, b in zip(found, lifts, strict=True)]
+        return None if self.force is None and self.buoyancy is None else found
 
     def drag(self, t: ArrayLike, y: StaggeredFlow, inputs: Inputs = None) -> Array:
         """The force of the fluid on the obstacle for each unit of density, shape (dimensions,)."""
@@ -392,8 +391,7 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
     def outputs(self, t: ArrayLike, y: StaggeredFlow, inputs: Inputs) -> Outputs:
         pushed = self._pushed(t, y, inputs)
         found = project(self.at, pushed) if self.obstacle is None else self._around(t, pushed, y.velocity)
-        velocity = self.at.centred(y.velocity)
-        volumes = jnp.asarray(self.grid.volumes(), velocity.dtype)
+        velocity, volumes = self.at.centred(y.velocity), jnp.asarray(self.grid.volumes(), y.velocity[0].dtype)
         outputs = {
             "velocity": velocity,
             "pressure": found.pressure,
@@ -404,17 +402,22 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         if y.scalar is not None:
             outputs["scalar"] = y.scalar
         outputs |= y.scalars
+        if self.closure is not None:
+            ends = self._now(t, y, inputs).boundaries
+            outputs["smagorinsky"] = constant(self.at, surrounded(self.at, ends, y.velocity), self.closure)
         if self.obstacle is not None:
             mobility = self.cut_at(t, velocity.dtype).mobility
             outputs["pressure"] = pressure_outside(self.at, mobility, found.pressure)
-            body = self._body(t, velocity.dtype)
-            outputs |= loads(self.at, body, self._lost(t, y, inputs, pushed, found), outputs["pressure"])
+            outputs |= loads(
+                self.at, self._body(t, velocity.dtype), self._lost(t, y, inputs, pushed, found), outputs["pressure"]
+            )
         return outputs
 
     def energy(self, y: StaggeredFlow) -> Array:
         """The kinetic energy of the box, which central fluxes conserve, for each unit of density."""
-        parts = [0.5 * jnp.sum(u * u * self.at.volumes(i, u)) for i, u in enumerate(y.velocity)]
-        return sum(parts[1:], parts[0])
+        return functools.reduce(
+            jnp.add, [0.5 * jnp.sum(u * u * self.at.volumes(i, u)) for i, u in enumerate(y.velocity)]
+        )
 
     def encode(self, y: StaggeredFlow) -> StaggeredFlow:
         found = []
