@@ -335,15 +335,13 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         if forces is not None:
             inside = self.cut_at(t, pushed[0].dtype).inside
             pushed = tuple(p - s * f for p, s, f in zip(pushed, inside, forces, strict=True))
-        lost = []
         parts = zip(pushed, self.at.gradient(found.pressure), found.velocity, strict=True)
-        for i, (f, g, after) in enumerate(parts):
-            lost.append(self.at.inner(i, f - g - after) * self.at.volumes(i, f))
+        lost = [self.at.inner(i, f - g - u) * self.at.volumes(i, f) for i, (f, g, u) in enumerate(parts)]
         if self.obstacle is None or self.obstacle.motion is None:
             return tuple(lost)
         # What is inside moves with the body: its momentum is none that the fluid lost.
-        motion, found = motion_of(self.obstacle, self.at, t, pushed[0].dtype), self.cut_at(t, pushed[0].dtype)
-        parts = zip(lost, found.inside, motion.acceleration, strict=True)
+        motion, body = motion_of(self.obstacle, self.at, t, pushed[0].dtype), self.cut_at(t, pushed[0].dtype)
+        parts = zip(lost, body.inside, motion.acceleration, strict=True)
         return tuple(a + s * b * self.at.volumes(i, a) for i, (a, s, b) in enumerate(parts))
 
     def longest_step(self, t: ArrayLike, state: StaggeredFlow, inputs: Inputs) -> Array:
