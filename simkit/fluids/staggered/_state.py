@@ -65,7 +65,7 @@ def started(
 
 
 def called(function: Callable[..., PyTree], *arguments: PyTree) -> Any:
-    """What a function of a user gives."""
+    """The value of a function that a user gave."""
     return function(*arguments)
 
 
