@@ -13,6 +13,7 @@ from jax import lax
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
+from ..._doors import shown
 from ..._errors import ArgumentError
 from ..._types import Inputs, Outputs
 from ...core import (
@@ -117,7 +118,12 @@ class MultilayerShallowWater(TransportSystem, Reviewed, Noted, Explained):
         if jnp.ndim(bed):
             grid.check_field(bed, "bed")
         self.grid, self.bed, self.gravity, self.dry = grid, bed, gravity, dry
-        self.density = as_float_array(density)
+        try:
+            self.density = as_float_array(density)
+        except (TypeError, ValueError) as error:
+            raise ArgumentError(
+                f"Argument `density` must hold a number for each layer, but it is {shown(density)}. Write `[1000.0, 1025.0]`."
+            ) from error
         _check_density(self.density)
         self.turning = coriolis is not None or beta is not None
         if self.turning:
