@@ -213,7 +213,10 @@ ROWS = {
         "must hold a `FlowScalar` for each name",
     ),
     "scalar of a flow, a text": (lambda: fluids.FlowScalar("thin"), "`diffusivity` must be a number"),
-    "layers of water, one density": (lambda: fluids.MultilayerShallowWater(fluids.Grid(8), 1.0), r"shape \(layers,\)"),
+    "layers of water, one density": (
+        lambda: fluids.MultilayerShallowWater(fluids.Grid(8), 1.0),
+        "a density for each layer from the surface down",
+    ),
     "layers of water, upside down": (
         lambda: fluids.MultilayerShallowWater(fluids.Grid(8), [2.0, 1.0]),
         "grow from each layer to the one below it",
