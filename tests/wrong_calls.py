@@ -201,6 +201,27 @@ ROWS = {
         "`directions` must be a whole number",
     ),
     "trust_line, a number": (lambda: simkit.testing.trust_line(3.0, Y0), "`loss` must be a function"),
+    "obstacle, its motion a place": (
+        lambda: fluids.IncompressibleFlow(
+            fluids.Grid((8, 8)), obstacle=fluids.Obstacle(fluids.Disk(np.zeros(2), 1.0), motion=[1.0, 1.0])
+        ),
+        "`motion` of an Obstacle must be a function of time",
+    ),
+    "closure, an axis that is none": (lambda: fluids.DynamicSmagorinsky(average=(7,)), "`average` must hold axes"),
+    "scalars of a flow, a list": (
+        lambda: fluids.IncompressibleFlow(fluids.Grid((8, 8)), scalars=[fluids.FlowScalar(0.1)]),
+        "must hold a `FlowScalar` for each name",
+    ),
+    "scalar of a flow, a text": (lambda: fluids.FlowScalar("thin"), "`diffusivity` must be a number"),
+    "layers of water, one density": (
+        lambda: fluids.MultilayerShallowWater(fluids.Grid(8), 1.0),
+        "a density for each layer from the surface down",
+    ),
+    "layers of water, upside down": (
+        lambda: fluids.MultilayerShallowWater(fluids.Grid(8), [2.0, 1.0]),
+        "grow from each layer to the one below it",
+    ),
+    "layers of water, a text": (lambda: fluids.MultilayerShallowWater(fluids.Grid(8), "heavy"), "`density`"),
     "moving body, no fluid": (lambda: fluids.MovingBody(3.0, radius=1.0), "`fluid` must be a `LatticeBoltzmann`"),
     "moving body, its radius a text": (lambda: fluids.MovingBody(TANK, radius="a"), "`radius` must be a number"),
     "moving body, no radius": (lambda: fluids.MovingBody(TANK, radius=None), "`radius` must be a number"),

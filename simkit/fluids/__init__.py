@@ -85,17 +85,20 @@ from .sphere._sphere import Sphere as Sphere
 from .sphere._starts import rossby_haurwitz as rossby_haurwitz
 from .sphere._starts import zonal_flow as zonal_flow
 from .sphere._stations import Stations as Stations
+from .staggered._closure import DynamicSmagorinsky as DynamicSmagorinsky
 from .staggered._incompressible import IncompressibleFlow as IncompressibleFlow
-from .staggered._incompressible import StaggeredFlow as StaggeredFlow  # internal
 from .staggered._obstacle import Box as Box
 from .staggered._obstacle import Disk as Disk
 from .staggered._obstacle import Obstacle as Obstacle
 from .staggered._pressure import FastPoisson as FastPoisson  # internal
+from .staggered._scalars import FlowScalar as FlowScalar
+from .staggered._state import StaggeredFlow as StaggeredFlow  # internal
 from .staggered._surface import TriangleSurface as TriangleSurface
 from .staggered._surface import read_stl as read_stl
 from .volumes._compressible import CompressibleFlow as CompressibleFlow
 from .volumes._gas import ConservedGas as ConservedGas  # internal
 from .volumes._gas import Gas as Gas  # internal
+from .volumes._multilayer import MultilayerShallowWater as MultilayerShallowWater
 from .volumes._open import Level as Level
 from .volumes._open import Open as Open
 from .volumes._open import Stream as Stream

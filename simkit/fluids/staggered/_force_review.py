@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from jax.typing import ArrayLike
 
-from ..._doors import class_name
+from ..._doors import class_name, shown
 from ..._errors import ArgumentError
 from ..._types import State
 from ..grids._checks import check_vector
@@ -61,6 +61,11 @@ def check_pushes(
         )
     if obstacle is not None:
         check_body(obstacle.distance)
+        if obstacle.motion is not None and not callable(obstacle.motion):
+            raise ArgumentError(
+                f"Argument `motion` of an Obstacle must be a function of time, but it is {shown(obstacle.motion)}. Write "
+                "`lambda t: jnp.stack([...])` with a component for each axis."
+            )
         if obstacle.pivot is not None:
             check_vector(obstacle.pivot, grid.dimensions, "pivot")
         if obstacle.taps is not None and np.shape(obstacle.taps) != (2, grid.dimensions):
@@ -97,7 +102,11 @@ def review_staggered(system: Any, y0: State) -> None:
         return  # the solve says where
     body = system.obstacle
     centres = at.mesh(None, values[0].dtype)
-    if body is not None and not np.any(np.asarray(with_images(body.distance, at.periods)(centres)) < 0):
+    if (
+        body is not None
+        and body.motion is None
+        and not np.any(np.asarray(with_images(body.distance, at.periods)(centres)) < 0)
+    ):
         warnings.warn(
             f"The obstacle of {name} holds no centre of a cell: it is thinner than cells, or outside the grid, and the flow may "
             "not see it. Take cells of a fifth of its thickness, and check its place.",
@@ -124,7 +133,7 @@ resolved to some per cent stay below 5."""
 def note_staggered(system: Any, t: ArrayLike, y: State) -> str:
     """A sentence where a flow changes so much from cell to cell that its viscosity cannot act there."""
     viscosity = float(system.viscosity)
-    if viscosity <= 0 or system.flux == "upwind" or system.smagorinsky is not None:
+    if viscosity <= 0 or system.flux == "upwind" or system.smagorinsky is not None or system.closure is not None:
         return ""
     most = 0.0
     for u in y.velocity:

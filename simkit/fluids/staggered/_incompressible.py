@@ -1,14 +1,15 @@
 """Incompressible flow by finite volumes on a staggered grid, with walls, inflow, outflow and obstacles."""
 
+import functools
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike, DTypeLike
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
 from ..._errors import ArgumentError, SimulationError
 from ..._types import Inputs, Outputs
@@ -32,34 +33,23 @@ from ..grids._grid import Grid
 from ..grids._parts import laid_out, on_its_parts
 from ..grids._values import inputs_of_values
 from ..spectral._force import InputForce
+from ._closure import DynamicSmagorinsky, check_closure, constant, turbulent_viscosity
 from ._cut import Cut, cut
 from ._diffusion import smoothed
 from ._ends import balanced, slopes_at_ends, with_ends
 from ._force_review import check_flux, check_parts, check_pushes, note_staggered, review_staggered
 from ._input_force import given_force, inputs_of_force
 from ._loads import force_on, loads
-from ._momentum import advection, diffusion, scalar_slope, strain, surrounded
+from ._momentum import advection, diffusion, scalar_slope, surrounded
+from ._moving import admitted, continued, fastest, motion_of, standing, taken_along
 from ._obstacle import Obstacle, with_images
 from ._projection import Projected, pressure_outside, project, project_through, unconverged
+from ._scalars import FlowScalar, as_scalars, check_start, check_state, lifted, slopes
 from ._staggered import Components, Staggered, check_alike, ends_of, open_ends_of, to_faces
+from ._state import StaggeredFlow, called, started
 
 LONGER = 100
 """Largest implicit step, in explicit limits of diffusion."""
-
-
-def _components(value: Iterable[ArrayLike]) -> Any:
-    return tuple(as_float_array(u) for u in value)
-
-
-class StaggeredFlow(eqx.Module):
-    """The state of `IncompressibleFlow`: components of the velocity on the faces across their axes, and a scalar at the centres.
-
-    Along its own axis a component has one value more than there are cells where the axis has ends. `IncompressibleFlow.start` makes
-    one from values at the centres, `outputs` has the velocity there.
-    """
-
-    velocity: Components = eqx.field(converter=_components)
-    scalar: Any = quantity(None, optional=True)
 
 
 @SYSTEMS.named("incompressible_flow")
@@ -87,7 +77,9 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
     - `obstacle`: an `Obstacle`, or None.
     - `diffusivity`: $\kappa$ of the scalar; None where there is none. `scalar_boundaries`: of `Periodic`, `Dirichlet`, `Neumann`.
     - `buoyancy`: b, shape (dimensions,).
-    - `smagorinsky`: the constant of Smagorinsky's closure, 0.1 to 0.2; None without.
+    - `scalars`: in place of the one scalar of `diffusivity`, any number by name, `{"salt": FlowScalar(...)}`, with a `reaction`:
+        None or a callable `(t, x, scalars) -> rates`, by name, of the coordinates of the centres.
+    - `smagorinsky`: the constant of Smagorinsky's closure, 0.1 to 0.2, or a `DynamicSmagorinsky`; None without.
     - `source`: None or a callable `(t, velocity) -> components`, a learned closure, added to the slope of the velocity.
     - `diffusion`: "explicit", or "implicit", whose steps may be a hundred times as long as cells allow that are narrow for the
         viscosity; a Smagorinsky closure stays explicit.
@@ -105,9 +97,12 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
     stiff: bool = eqx.field(static=True)
     boundaries: Boundaries
     scalar_boundaries: Any
+    scalars: dict[str, FlowScalar]
+    reaction: Any
     force: Any
     source: Any
     obstacle: Obstacle | None
+    closure: DynamicSmagorinsky | None
     viscosity: Any = quantity(support=POSITIVE, doc="kinematic viscosity")
     diffusivity: Any = quantity(support=POSITIVE, doc="diffusivity of the scalar", optional=True)
     buoyancy: Any = quantity(doc="acceleration for each unit of the scalar", optional=True)
@@ -126,7 +121,9 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         diffusivity: ArrayLike | None = None,
         scalar_boundaries: Boundary | Sequence[Boundary | Sequence[Boundary]] | None = None,
         buoyancy: ArrayLike | Sequence[float] | None = None,
-        smagorinsky: ArrayLike | None = None,
+        smagorinsky: ArrayLike | DynamicSmagorinsky | None = None,
+        scalars: Mapping[str, FlowScalar] | None = None,
+        reaction: Callable[..., Mapping[str, Array]] | None = None,
         source: Callable[..., Sequence[Array]] | None = None,
         tolerance: float = 1e-8,
         iterations: int = 100,
@@ -149,6 +146,11 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         if diffusivity is not None:
             self.scalar_boundaries = as_boundaries(grid, scalar_boundaries, kind="scalar")
             check_alike(self.boundaries, self.scalar_boundaries)
+            if scalars is not None:
+                raise ArgumentError(
+                    "Argument `scalars` must hold all scalars, but `diffusivity` is given, too. Leave it out."
+                )
+        self.scalars, self.reaction = as_scalars(grid, self.boundaries, scalars), reaction
         if self.stiff and any(isinstance(end, Piecewise) for pair in self._pairs() for end in pair):
             raise ArgumentError(
                 'Argument `diffusion` must be "explicit" where an end is Piecewise, whose conditions no transform has, but it is '
@@ -157,9 +159,15 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         own = callable(force) or force is None or isinstance(force, InputForce)
         self.force = force if own else as_float_array(force)
         check_pushes(grid, self.force, buoyancy, obstacle)
+        if self.stiff and obstacle is not None and obstacle.motion is not None:
+            raise ArgumentError(
+                'Argument `diffusion` must be "explicit" where an obstacle moves, but it is "implicit".'
+            )
         self.source, self.obstacle = source, obstacle
         self.viscosity, self.diffusivity, self.buoyancy = viscosity, diffusivity, buoyancy
-        self.smagorinsky = smagorinsky
+        self.closure = smagorinsky if isinstance(smagorinsky, DynamicSmagorinsky) else None
+        self.smagorinsky = None if self.closure is not None else smagorinsky
+        check_closure(grid, self.closure)
 
     @property
     def at(self) -> Staggered:
@@ -171,12 +179,13 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         velocity: Array | np.ndarray | Callable[..., Sequence[ArrayLike]] | None = None,
         scalar: ArrayLike | Callable[..., ArrayLike] | None = None,
         *,
+        scalars: Mapping[str, ArrayLike | Callable[..., ArrayLike]] | None = None,
         time: ArrayLike = 0.0,
     ) -> StaggeredFlow:
         """A state from values at the centres, `(dimensions, *shape)`, or from functions of the coordinates; by default at rest.
 
-        `velocity` may be a callable `x -> components`, which is taken at the faces, and `scalar` one that gives an array. `time` is
-        when the state holds, where an inflow changes with time.
+        `velocity` may be a callable `x -> components`, which is taken at the faces, and `scalar` one that gives an array. `scalars`
+        has the same by name, 0 where left out. `time` is when the state holds, where an inflow changes with time.
         """
         if velocity is not None and not callable(velocity):
             self.grid.check_field(velocity, "velocity", (self.grid.dimensions,))
@@ -184,7 +193,10 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
             raise ArgumentError("Argument `scalar` needs a system with a `diffusivity`, but this one has none.")
         if scalar is not None and not callable(scalar):
             self.grid.check_field(scalar, "scalar")
-        state, lost, given = _started(self._known_at(time), velocity, scalar)
+        named = check_start(self, scalars)
+        state, lost, given = started(self._known_at(time), velocity, scalar, named)
+        if self.obstacle is not None and self.obstacle.motion is not None:
+            state = StaggeredFlow(admitted(self, time, state.velocity), state.scalar, state.scalars)
         known = not tracing((self, velocity, lost))
         if known and self.obstacle is not None and not np.isfinite(state.velocity[0]).all():
             moved, mobility = self._admitted(given)
@@ -205,12 +217,14 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         return with_boundaries_at(self, time, dict.fromkeys(self.reads(), 0.0), jnp.asarray(self.viscosity).dtype)
 
     def _pairs(self) -> Boundaries:
-        """The ends of all axes, of velocity and scalar."""
-        return (*self.boundaries, *(self.scalar_boundaries or ()))
+        """The ends of all axes, of velocity and scalars."""
+        own = [end for scalar in self.scalars.values() for end in scalar.boundaries]
+        return (*self.boundaries, *(self.scalar_boundaries or ()), *own)
 
     def review(self, y0: object, step: float | None, solver: object) -> None:
         check_numbers(self)
         review_staggered(self, y0)
+        check_state(self, getattr(y0, "scalars", {}))
 
     def note(self, t: ArrayLike, y: StaggeredFlow) -> str:
         return note_staggered(self, t, y)
@@ -219,42 +233,57 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         if self.obstacle is None:
             return ""
         unforced: Any = dict.fromkeys(self.reads(), 0.0) | {"force": tuple(map(jnp.zeros_like, y.velocity))}
-        field = self._moved(self._pushed(t, y, unforced), y.velocity)
-        return unconverged(self.at, self.tolerance, self.iterations, self._cut(field[0].dtype).mobility, field)
+        field, _ = self._moved(t, self._pushed(t, y, unforced), y.velocity)
+        return unconverged(self.at, self.tolerance, self.iterations, self.cut_at(t, field[0].dtype).mobility, field)
 
     def vector_field(self, t: ArrayLike, y: StaggeredFlow, inputs: Inputs) -> StaggeredFlow:
         now = self._now(t, y, inputs)
-        slope = None if self.diffusivity is None else on_its_parts(now, IncompressibleFlow._scalar_slope, y, y.scalar)
-        return StaggeredFlow(self._projected(t, y, inputs).velocity, slope)
+        slope = None if self.diffusivity is None else on_its_parts(now, IncompressibleFlow.scalar_slope, y, y.scalar)
+        return StaggeredFlow(self._projected(t, y, inputs).velocity, slope, slopes(self, t, y, inputs))
 
     def _now(self, t: ArrayLike, y: StaggeredFlow, inputs: Inputs) -> "IncompressibleFlow":
         """The system with what its boundaries give at a time."""
         return with_boundaries_at(self, t, inputs, y.velocity[0].dtype)
 
-    def _scalar_slope(self, y: StaggeredFlow) -> Array:
+    def scalar_slope(self, y: StaggeredFlow) -> Array:
+        """Advection and diffusion of the scalar of a state."""
         ends = self.boundaries, self.scalar_boundaries
         return scalar_slope(self.at, *ends, y.velocity, y.scalar, self.diffusivity, self.flux)
 
     def _projected(self, t: ArrayLike, y: StaggeredFlow, inputs: Inputs) -> Projected:
         """The slope of the velocity, and the pressure."""
         field = self._pushed(t, y, inputs)
-        return project(self.at, field) if self.obstacle is None else self._around(field, y.velocity)
+        return project(self.at, field) if self.obstacle is None else self._around(t, field, y.velocity)
 
-    def _around(self, field: Components, velocity: Components) -> Projected:
+    def _around(self, t: ArrayLike, field: Components, velocity: Components) -> Projected:
         """The slope of the velocity around the obstacle, from that without pressure and obstacle."""
-        return self._through(self._moved(field, velocity), self._cut(velocity[0].dtype).mobility)
+        moved, left = self._moved(t, field, velocity)
+        return self._through(moved, self.cut_at(t, field[0].dtype).mobility, left)
 
-    def _moved(self, field: Components, velocity: Components) -> Components:
-        mobility, friction, _ = self._cut(velocity[0].dtype)
-        parts = zip(mobility, field, friction, velocity, strict=True)
-        return tuple(m * f - self.viscosity * c * u for m, f, c, u in parts)
+    def _moved(self, t: ArrayLike, field: Components, velocity: Components) -> tuple[Components, Array | None]:
+        """The slope without pressure, and the divergence that it shall take away where the obstacle moves."""
+        found = self.cut_at(t, velocity[0].dtype)
+        if self.obstacle is not None and self.obstacle.motion is not None:
+            motion = motion_of(self.obstacle, self.at, t, velocity[0].dtype)
+            body = with_images(self._body(t, velocity[0].dtype).distance, self.at.periods)
+            near = self._advected(continued(self.at, body, motion, velocity))
+            field = tuple(f + a - b for f, a, b in zip(field, self._advected(velocity), near, strict=True))
+            moved, rate = taken_along(self.at, found, motion, field, velocity, self.viscosity)
+            return moved, rate * self.at.divergence(velocity)
+        parts = zip(found.mobility, field, found.friction, velocity, strict=True)
+        return tuple(m * f - self.viscosity * c * u for m, f, c, u in parts), None
 
-    def _cut(self, dtype: DTypeLike) -> Cut:
+    def _body(self, t: ArrayLike, dtype: DTypeLike) -> Obstacle:
+        """The obstacle as it stands at a time."""
         assert self.obstacle is not None
-        return cut(self.at, with_images(self.obstacle.distance, self.at.periods), dtype)
+        return standing(self.obstacle, self.at, t, dtype)
 
-    def _through(self, moved: Components, mobility: Components) -> Projected:
-        return project_through(self.at, moved, mobility, self.tolerance, self.iterations)
+    def cut_at(self, t: ArrayLike, dtype: DTypeLike) -> Cut:
+        """The obstacle as the faces see it at a time."""
+        return cut(self.at, with_images(self._body(t, dtype).distance, self.at.periods), dtype)
+
+    def _through(self, moved: Components, mobility: Components, left: Array | None = None) -> Projected:
+        return project_through(self.at, moved, mobility, self.tolerance, self.iterations, left)
 
     def _pushed(self, t: ArrayLike, y: StaggeredFlow, inputs: Inputs = None) -> Components:
         """The slope of the velocity without pressure and obstacle."""
@@ -266,19 +295,17 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         rates = rates_at(self.grid, self.boundaries, t, y.velocity[0].dtype)
         return slopes_at_ends(self.at, now.boundaries, rates, y.velocity, tuple(total))
 
+    def _advected(self, velocity: Components) -> Components:
+        flow = surrounded(self.at, self.boundaries, velocity)
+        return tuple(advection(self.at, self.boundaries, flow, i, self.flux) for i in range(self.at.dimensions))
+
     def _carried(self, velocity: Components) -> Components:
         """Return advection and diffusion of the velocity, without the values at the ends."""
         at = self.at
         flow = surrounded(at, self.boundaries, velocity)
-        turbulent = None
-        if self.smagorinsky is not None:
-            width = (self.grid.volumes() ** (1 / at.dimensions)).astype(velocity[0].dtype)
-            turbulent = (self.smagorinsky * width) ** 2 * strain(at, flow)
-        total = []
-        for i in range(at.dimensions):
-            slope = diffusion(at, self.boundaries, flow, i, self.viscosity, turbulent)
-            total.append(slope - advection(at, self.boundaries, flow, i, self.flux))
-        return tuple(total)
+        turbulent = turbulent_viscosity(at, flow, self.closure, self.smagorinsky)
+        slope = lambda i: diffusion(at, self.boundaries, flow, i, self.viscosity, turbulent)
+        return tuple(slope(i) - advection(at, self.boundaries, flow, i, self.flux) for i in range(at.dimensions))
 
     def _forces(self, t: ArrayLike, y: StaggeredFlow, inputs: Inputs) -> list[Any] | None:
         at, dtype = self.at, y.velocity[0].dtype
@@ -286,40 +313,49 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         if isinstance(self.force, InputForce):
             found = given_force(at, inputs)
         elif callable(self.force):
-            found = [_called(self.force, t, at.mesh(i, dtype))[i] for i in range(at.dimensions)]
+            found = [called(self.force, t, at.mesh(i, dtype))[i] for i in range(at.dimensions)]
         elif self.force is not None:
             found = [self.force[i] for i in range(at.dimensions)]
         if self.buoyancy is not None:
             for i in range(at.dimensions):
                 found[i] = found[i] + self.buoyancy[i] * to_faces(at, y.scalar, i)
-        elif self.force is None:
-            return None
-        return found
+        lifts = [lifted(self, y, i) for i in range(at.dimensions)]
+        if lifts[0] is not None:
+            return [a + b for a, b in zip(found, lifts, strict=True)]
+        return None if self.force is None and self.buoyancy is None else found
 
     def drag(self, t: ArrayLike, y: StaggeredFlow, inputs: Inputs = None) -> Array:
         """The force of the fluid on the obstacle for each unit of density, shape (dimensions,)."""
         pushed = self._pushed(t, y, inputs)
-        return force_on(self._lost(t, y, inputs, pushed, self._around(pushed, y.velocity)))
+        return force_on(self._lost(t, y, inputs, pushed, self._around(t, pushed, y.velocity)))
 
     def _lost(self, t: ArrayLike, y: StaggeredFlow, inputs: Inputs, pushed: Components, found: Projected) -> Components:
         """The momentum that each face loses to the obstacle in a unit of time; forces on what is inside are none of the fluid's."""
         forces = self._forces(t, y, inputs)
         if forces is not None:
-            inside = self._cut(pushed[0].dtype).inside
+            inside = self.cut_at(t, pushed[0].dtype).inside
             pushed = tuple(p - s * f for p, s, f in zip(pushed, inside, forces, strict=True))
-        lost = []
         parts = zip(pushed, self.at.gradient(found.pressure), found.velocity, strict=True)
-        for i, (f, g, after) in enumerate(parts):
-            lost.append(self.at.inner(i, f - g - after) * self.at.volumes(i, f))
-        return tuple(lost)
+        lost = [self.at.inner(i, f - g - u) * self.at.volumes(i, f) for i, (f, g, u) in enumerate(parts)]
+        if self.obstacle is None or self.obstacle.motion is None:
+            return tuple(lost)
+        # What is inside moves with the body: its momentum is none that the fluid lost.
+        motion, body = motion_of(self.obstacle, self.at, t, pushed[0].dtype), self.cut_at(t, pushed[0].dtype)
+        parts = zip(lost, body.inside, motion.acceleration, strict=True)
+        return tuple(a + s * b * self.at.volumes(i, a) for i, (a, s, b) in enumerate(parts))
 
     def longest_step(self, t: ArrayLike, state: StaggeredFlow, inputs: Inputs) -> Array:
         at, rate = self.at, jnp.zeros((), state.velocity[0].dtype)
-        diffusing = self.viscosity if self.diffusivity is None else jnp.maximum(self.viscosity, self.diffusivity)
+        diffusing = self.viscosity
+        for other in (self.diffusivity, *(scalar.diffusivity for scalar in self.scalars.values())):
+            diffusing = diffusing if other is None else jnp.maximum(diffusing, other)
         if self.stiff:
             diffusing = diffusing / LONGER
         for axis, u in enumerate(state.velocity):
             rate = rate + jnp.max(jnp.abs(u) / at.between(axis, u)) + 2 * diffusing / self.grid.spacing(axis) ** 2
+        if self.obstacle is not None and self.obstacle.motion is not None:
+            speed = fastest(motion_of(self.obstacle, at, t, rate.dtype), self.cut_at(t, rate.dtype))
+            rate = rate + speed / min(self.grid.spacing(axis) for axis in range(at.dimensions))
         return 1 / jnp.maximum(rate, jnp.finfo(rate.dtype).tiny)
 
     def smoothed(self, state: StaggeredFlow, change: StaggeredFlow, time: ArrayLike) -> StaggeredFlow:
@@ -335,7 +371,7 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         if self.obstacle is None:
             velocity = project(at, tuple(found)).velocity
         else:
-            mobility, friction, _ = self._cut(found[0].dtype)
+            mobility, friction, _ = self.cut_at(0.0, found[0].dtype)
             near = 2 * time * self.viscosity * sum(1 / self.grid.spacing(axis) ** 2 for axis in range(at.dimensions))
             parts = zip(mobility, friction, found, change.velocity, strict=True)
             held = tuple(
@@ -344,13 +380,16 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
             velocity = self._through(held, mobility).velocity
         if scalar is not None:
             scalar = smoothed(at, self.scalar_boundaries, None, scalar, time * self.diffusivity)
-        return StaggeredFlow(velocity, scalar)
+        scalars = {
+            name: smoothed(at, self.scalars[name].boundaries, None, theta, time * self.scalars[name].diffusivity)
+            for name, theta in change.scalars.items()
+        }
+        return StaggeredFlow(velocity, scalar, scalars)
 
     def outputs(self, t: ArrayLike, y: StaggeredFlow, inputs: Inputs) -> Outputs:
         pushed = self._pushed(t, y, inputs)
-        found = project(self.at, pushed) if self.obstacle is None else self._around(pushed, y.velocity)
-        velocity = self.at.centred(y.velocity)
-        volumes = jnp.asarray(self.grid.volumes(), velocity.dtype)
+        found = project(self.at, pushed) if self.obstacle is None else self._around(t, pushed, y.velocity)
+        velocity, volumes = self.at.centred(y.velocity), jnp.asarray(self.grid.volumes(), y.velocity[0].dtype)
         outputs = {
             "velocity": velocity,
             "pressure": found.pressure,
@@ -360,16 +399,23 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         }
         if y.scalar is not None:
             outputs["scalar"] = y.scalar
+        outputs |= y.scalars
+        if self.closure is not None:
+            ends = self._now(t, y, inputs).boundaries
+            outputs["smagorinsky"] = constant(self.at, surrounded(self.at, ends, y.velocity), self.closure)
         if self.obstacle is not None:
-            mobility = self._cut(velocity.dtype).mobility
+            mobility = self.cut_at(t, velocity.dtype).mobility
             outputs["pressure"] = pressure_outside(self.at, mobility, found.pressure)
-            outputs |= loads(self.at, self.obstacle, self._lost(t, y, inputs, pushed, found), outputs["pressure"])
+            outputs |= loads(
+                self.at, self._body(t, velocity.dtype), self._lost(t, y, inputs, pushed, found), outputs["pressure"]
+            )
         return outputs
 
     def energy(self, y: StaggeredFlow) -> Array:
         """The kinetic energy of the box, which central fluxes conserve, for each unit of density."""
-        parts = [0.5 * jnp.sum(u * u * self.at.volumes(i, u)) for i, u in enumerate(y.velocity)]
-        return sum(parts[1:], parts[0])
+        return functools.reduce(
+            jnp.add, [0.5 * jnp.sum(u * u * self.at.volumes(i, u)) for i, u in enumerate(y.velocity)]
+        )
 
     def encode(self, y: StaggeredFlow) -> StaggeredFlow:
         found = []
@@ -381,15 +427,17 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
                 )
             found.append(with_ends(self.at, self.boundaries, u, axis))
         found = balanced(self.at, self.boundaries, laid_out(self.grid, tuple(found)))
-        if self.obstacle is None:
+        if (
+            self.obstacle is None or self.obstacle.motion is not None
+        ):  # a body that moves is known with the time: `start` has it
             found = project(self.at, found)
         else:
             found = self._through(*self._admitted(found))
-        return StaggeredFlow(found.velocity, laid_out(self.grid, y.scalar))
+        return StaggeredFlow(found.velocity, laid_out(self.grid, y.scalar), laid_out(self.grid, y.scalars))
 
     def _admitted(self, velocity: Components) -> tuple[Components, Components]:
         """Return the part of a velocity outside the obstacle, and the mobilities of the faces."""
-        mobility = self._cut(velocity[0].dtype).mobility
+        mobility = self.cut_at(0.0, velocity[0].dtype).mobility
         return tuple(m * u for m, u in zip(mobility, velocity, strict=True)), mobility
 
     @classmethod
@@ -399,40 +447,3 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
             Grid((32, 32), 1.0), viscosity=0.01, boundaries=[NoSlip(), (NoSlip(), NoSlip(jnp.array([1.0, 0.0])))]
         )
         return Example(system, system.start(), jnp.linspace(0.0, 1.0, 6))
-
-
-@eqx.filter_jit
-def _started(
-    system: IncompressibleFlow,
-    velocity: Array | np.ndarray | Callable[..., Sequence[ArrayLike]] | None,
-    scalar: ArrayLike | Callable[..., ArrayLike] | None,
-) -> tuple[StaggeredFlow, Array, Components]:
-    """A state, which share of the energy of the velocity would not be admitted without an obstacle, and the velocity itself."""
-    at, dtype = system.at, jnp.asarray(system.viscosity).dtype
-    axes = range(at.dimensions)
-    if velocity is None:
-        parts = [jnp.zeros(at.shape(i), dtype) for i in axes]
-    elif callable(velocity):
-        parts = [_filled(_called(velocity, at.mesh(i, dtype))[i], at.shape(i), dtype) for i in axes]
-    else:
-        parts = [to_faces(at, as_float_array(u), i) for i, u in enumerate(velocity)]
-    if callable(scalar):
-        scalar = _filled(_called(scalar, at.mesh(None, dtype)), system.grid.shape, dtype)
-    elif scalar is None and system.diffusivity is not None:
-        scalar = jnp.zeros(system.grid.shape, dtype)
-    state = system.encode(StaggeredFlow(tuple(parts), scalar))
-    given = balanced(at, system.boundaries, tuple(with_ends(at, system.boundaries, u, i) for i, u in enumerate(parts)))
-    admitted = state.velocity if system.obstacle is None else project(at, given).velocity
-    square = lambda part: jnp.sum(part * part)
-    lost = sum(square(a - b) for a, b in zip(parts, admitted, strict=True))
-    whole = sum(square(part) for part in parts)
-    return state, jnp.where(whole > 0, lost / jnp.where(whole > 0, whole, 1), 0), given
-
-
-def _called(function: Callable[..., PyTree], *arguments: PyTree) -> Any:
-    return function(*arguments)
-
-
-def _filled(value: ArrayLike, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
-    value = jnp.asarray(value, dtype)
-    return value if value.shape == shape else jnp.full(shape, value)

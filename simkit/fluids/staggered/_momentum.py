@@ -109,7 +109,7 @@ def diffusion(
     total = None
     for j in range(at.dimensions):
         if i == j:
-            slope = _stretching(at, flow, i)
+            slope = stretching(at, flow, i)
             part = over(cells(slope, i, 1, m + 1) - cells(slope, i, 0, m), at.spans(i, u))
         else:
             n, slope = at.grid.shape[j], _sideways(at, _kept(at, flow, i, j), j)
@@ -119,7 +119,7 @@ def diffusion(
     return viscosity * total
 
 
-def _stretching(at: Staggered, flow: Surrounded, i: int) -> Array:
+def stretching(at: Staggered, flow: Surrounded, i: int) -> Array:
     """du_i/dx_i at the centres on both sides of all faces with values."""
     m, n, wide = at.faces(i), at.grid.shape[i], _kept(at, flow, i, i)
     difference = cells(wide, i, 1, m + 2) - cells(wide, i, 0, m + 1)
@@ -140,9 +140,9 @@ def strain(at: Staggered, flow: Surrounded) -> Array:
     total: Any = 0.0
     for i in range(at.dimensions):
         n = at.grid.shape[i]
-        total = total + 2 * cells(_stretching(at, flow, i), i, 1, n + 1) ** 2
+        total = total + 2 * cells(stretching(at, flow, i), i, 1, n + 1) ** 2
         for j in range(i):
-            edges = _shear(at, flow, i, j)
+            edges = shear(at, flow, i, j)
             for axis, count in ((i, at.grid.shape[i]), (j, at.grid.shape[j])):
                 edges = 0.5 * (cells(edges, axis, 0, count) + cells(edges, axis, 1, count + 1))
             total = total + edges**2
@@ -150,7 +150,7 @@ def strain(at: Staggered, flow: Surrounded) -> Array:
     return jnp.sqrt(jnp.maximum(total, tiny))
 
 
-def _shear(at: Staggered, flow: Surrounded, i: int, j: int) -> Array:
+def shear(at: Staggered, flow: Surrounded, i: int, j: int) -> Array:
     """du_i/dx_j + du_j/dx_i at all edges, faces 0 to n along both axes."""
     parts = [cells(_sideways(at, _kept(at, flow, a, a, b), b), a, 1, at.grid.shape[a] + 2) for a, b in ((i, j), (j, i))]
     return parts[0] + parts[1]
@@ -164,14 +164,14 @@ def _stressed(at: Staggered, boundaries: Boundaries, flow: Surrounded, i: int, v
     for j in range(at.dimensions):
         wide = with_ghosts(viscosity, i, boundaries[i], beyond)
         if i == j:
-            stress = 2 * cells(wide, i, 0, m + 1) * _stretching(at, flow, i)
+            stress = 2 * cells(wide, i, 0, m + 1) * stretching(at, flow, i)
             part = over(cells(stress, i, 1, m + 1) - cells(stress, i, 0, m), at.spans(i, u))
         else:
             n = at.grid.shape[j]
             both = with_ghosts(wide, j, boundaries[j], beyond)
             for axis, count in ((i, at.grid.shape[i]), (j, n)):
                 both = 0.5 * (cells(both, axis, 0, count + 1) + cells(both, axis, 1, count + 2))
-            stress = cells(both * _shear(at, flow, i, j), i, 0, m)
+            stress = cells(both * shear(at, flow, i, j), i, 0, m)
             part = over(cells(stress, j, 1, n + 1) - cells(stress, j, 0, n), at.widths(j, u))
         total = part if total is None else total + part
     assert total is not None

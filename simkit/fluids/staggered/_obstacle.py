@@ -14,7 +14,7 @@ from ..grids._images import Periods, nearest_image
 
 
 class Obstacle(eqx.Module):
-    r"""A body at rest that the fluid neither passes nor slips along.
+    r"""A body, at rest or moved, that the fluid neither passes nor slips along.
 
     Its surface lies where the signed distance is 0. Faces of cells inside do not move. Those beside the surface feel the friction
     of a velocity that falls linearly to 0 on it, $\nu u / (\theta h)$ where the surface cuts the line to a neighbour at the share
@@ -30,6 +30,9 @@ class Obstacle(eqx.Module):
     - `pivot`: the point about which the torque is taken, shape (dimensions,); by default the origin of the coordinates.
     - `taps`: two points, shape (2, dimensions). The output `pressure_difference` is the pressure on the surface closest to the
         first, less that closest to the second.
+    - `motion`: a callable `t -> centre`, shape (dimensions,), of a body that is moved, or in two dimensions `t -> (centre, angle)`
+        with the angle in radians; None for a body at rest. Distance, pivot and taps are then told in coordinates of the body, whose
+        origin is at the centre. Its numbers are parameters with gradients, too. A body should take some four steps for a cell.
 
     Gibou, Fedkiw, Cheng and Kang (2002), J. Comput. Phys. 176:205, for the friction.
     """
@@ -37,6 +40,7 @@ class Obstacle(eqx.Module):
     distance: Callable[[tuple[Array, ...]], Array]
     pivot: Any = quantity(None, doc="point about which the torque is taken", optional=True)
     taps: Any = quantity(None, doc="two points between which the pressure differs", optional=True)
+    motion: Any = None
 
 
 class Disk(eqx.Module):

@@ -29,14 +29,19 @@ def project(at: Staggered, field: Components) -> Projected:
     return Projected(tuple(u - g for u, g in zip(field, at.gradient(pressure), strict=True)), pressure)
 
 
-def project_through(at: Staggered, moved: Components, mobility: Components, tolerance: float, most: int) -> Projected:
-    """A field less `mobility` times a gradient, so that it has no divergence. Mobilities are not negative.
+def project_through(
+    at: Staggered, moved: Components, mobility: Components, tolerance: float, most: int, left: Array | None = None
+) -> Projected:
+    """A field less `mobility` times a gradient, so that it has no divergence, or the opposite of what is `left`.
+
+    Mobilities are not negative.
 
     By conjugate gradients from the solution for mobility 1, with which they are also preconditioned, between two local corrections
     where mobilities are less than 1: some ten iterations, whatever the grid. Where they do not converge within `most` of them,
     the pressure is not a number.
     """
-    pressure = held(_solve(at, tolerance, most, mobility, at.divergence(moved)))
+    right = at.divergence(moved) if left is None else at.divergence(moved) + left
+    pressure = held(_solve(at, tolerance, most, mobility, right))
     slope = at.gradient(pressure)
     return Projected(tuple(u - m * g for m, u, g in zip(mobility, moved, slope, strict=True)), pressure)
 
@@ -61,7 +66,11 @@ def _solve_jvp(at: Staggered, tolerance: float, most: int, primals: PyTree, tang
 
     def back(fixed: Components, given: Array) -> Array:
         volumes = _volumes(at, given)
-        return volumes * solve(fixed, given / volumes)
+        found = solve(fixed, given / volumes)
+        if at.open is None:  # the mean that is taken from the right side, transposed
+            reach = jnp.where(_diagonal(at, fixed) > 0, volumes, 0)
+            found = jnp.where(reach > 0, found - jnp.sum(reach * found) / jnp.sum(reach), 0)
+        return volumes * found
 
     return pressure, paired(solve, back, mobility, tangents[1] - change)
 

@@ -1,0 +1,137 @@
+r"""Bodies that are moved through a staggered grid.
+
+Faces inside a body have the velocity of its motion $u_s$, and those beside it are held back by the friction of $u - u_s$ (`_cut`).
+Where the mobility m of a face is less than 1 its slope is completed by $(1 - m) \partial_t u_s$, so that a face which the body
+leaves behind has the velocity of the body, and one that it takes in goes over to it: inside, what departs from $u_s$ decays
+within about the time of a step. What divergence the change leaves in cells that the fluid reaches decays likewise.
+
+In the frame of the grid the fluid beside a surface changes by $-u_s \cdot \nabla u$, however small $u - u_s$ is there, so that
+advection needs the slope of the velocity up to the surface. Faces inside, next to it, lend it what a velocity linear in the
+distance would have there (`continued`).
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.typing import ArrayLike, DTypeLike
+from jaxtyping import Array
+
+from ..grids._images import nearest_image
+from ..lattice._body_review import moved_place
+from ._cut import Cut
+from ._obstacle import Obstacle
+from ._projection import project_through
+from ._staggered import Components, Staggered
+
+
+class Motion(NamedTuple):
+    """The velocity of a body at all faces, its derivative by time there, and the acceleration of the body's matter."""
+
+    velocity: Components
+    change: Components
+    acceleration: Components
+
+
+def standing(obstacle: Obstacle, at: Staggered, t: ArrayLike, dtype: DTypeLike) -> Obstacle:
+    """A body as it stands at a time, with its pivot and taps."""
+    if obstacle.motion is None:
+        return obstacle
+    centre, angle = moved_place(obstacle.motion(jnp.asarray(t, dtype)), at.dimensions, dtype)
+
+    def distance(x: tuple[Array, ...]) -> Array:
+        apart = [nearest_image(a - c, 0.0, period) for a, c, period in zip(x, centre, at.periods, strict=True)]
+        return obstacle.distance(_turned(apart, -angle))
+
+    def placed(point: Array) -> Array:
+        return centre + jnp.stack(_turned([jnp.asarray(a, dtype) for a in point], angle))
+
+    pivot = centre if obstacle.pivot is None else placed(obstacle.pivot)
+    taps = None if obstacle.taps is None else jnp.stack([placed(point) for point in obstacle.taps])
+    return Obstacle(distance, pivot, taps)
+
+
+def _turned(x: list[Array], angle: Array) -> tuple[Array, ...]:
+    if len(x) != 2:
+        return tuple(x)
+    c, s = jnp.cos(angle), jnp.sin(angle)
+    return c * x[0] - s * x[1], s * x[0] + c * x[1]
+
+
+def motion_of(obstacle: Obstacle, at: Staggered, t: ArrayLike, dtype: DTypeLike) -> Motion:
+    """The velocities of a body that is moved, at the faces of each component."""
+    place = lambda s: moved_place(obstacle.motion(s), at.dimensions, dtype)
+    rates = lambda s: jax.jvp(place, (s,), (jnp.ones_like(s),))
+    time = jnp.asarray(t, dtype)
+    ((centre, _), (speed, spin)), (_, (push, twist)) = jax.jvp(rates, (time,), (jnp.ones_like(time),))
+    velocity, change, acceleration = [], [], []
+    for i in range(at.dimensions):
+        x = at.mesh(i, dtype)
+        if at.dimensions == 2:
+            other = 1 - i
+            apart = [nearest_image(a - c, 0.0, period) for a, c, period in zip(x, centre, at.periods, strict=True)]
+            sign = -1.0 if i == 0 else 1.0
+            velocity.append(speed[i] + sign * spin * apart[other])
+            change.append(push[i] + sign * (twist * apart[other] - spin * speed[other]))
+            acceleration.append(push[i] + sign * twist * apart[other] - spin**2 * apart[i])
+        else:
+            velocity.append(jnp.broadcast_to(speed[i], x[0].shape))
+            change.append(jnp.broadcast_to(push[i], x[0].shape))
+            acceleration.append(change[-1])
+    return Motion(tuple(velocity), tuple(change), tuple(acceleration))
+
+
+def fastest(motion: Motion, found: Cut) -> Array:
+    """The largest speed of a component in the body."""
+    sizes = [jnp.max(jnp.where(s > 0, jnp.abs(u), 0)) for u, s in zip(motion.velocity, found.inside, strict=True)]
+    return jnp.max(jnp.stack(sizes))
+
+
+def taken_along(
+    at: Staggered,
+    found: Cut,
+    motion: Motion,
+    field: Components,
+    velocity: Components,
+    viscosity: Array,
+) -> tuple[Components, Array]:
+    """The slope of the velocity with a body that moves, before the pressure, and the rate at which what is left over decays."""
+    diffusing = sum(4 * viscosity / at.grid.spacing(axis) ** 2 for axis in range(at.dimensions))
+    rate = diffusing + 2 * fastest(motion, found) / min(at.grid.spacing(axis) for axis in range(at.dimensions))
+    total = []
+    for i, (m, c, s) in enumerate(zip(*found, strict=True)):
+        apart = velocity[i] - motion.velocity[i]
+        deep = jnp.clip(2 * s - 1, 0, 1)
+        slope = m * field[i] + (1 - m) * motion.change[i] - (viscosity * c + rate * deep) * apart
+        total.append(slope)
+    return tuple(total), rate
+
+
+def continued(at: Staggered, distance: Callable[..., Array], motion: Motion, velocity: Components) -> Components:
+    """A velocity whose values inside, next to the surface, go on linearly with the distance d: $u_s + d s$.
+
+    The slope s is that of least squares through the neighbours outside and 0 on the surface.
+    """
+    found = []
+    for i, (u, v) in enumerate(zip(velocity, motion.velocity, strict=True)):
+        d = distance(at.mesh(i, u.dtype))
+        out = jnp.maximum(d, 0)
+        product, square = out * (u - v), out**2
+        top, bottom = jnp.zeros_like(u), jnp.zeros_like(u)
+        for axis in range(at.dimensions):
+            for step in (-1, 1):
+                top, bottom = top + jnp.roll(product, step, axis), bottom + jnp.roll(square, step, axis)
+        near = (d <= 0) & (bottom > 0)
+        found.append(jnp.where(near, v + d * top / jnp.where(near, bottom, 1), u))
+    return tuple(found)
+
+
+def admitted(system: Any, t: ArrayLike, velocity: Components) -> Components:
+    """A velocity with that of a body that moves inside it, without divergence."""
+    dtype = velocity[0].dtype
+    found = system.cut_at(t, dtype)
+    motion = motion_of(system.obstacle, system.at, t, dtype)
+    parts = zip(found.mobility, velocity, motion.velocity, strict=True)
+    joined = tuple(m * u + (1 - m) * v for m, u, v in parts)
+    return project_through(system.at, joined, found.mobility, system.tolerance, system.iterations).velocity

@@ -1,0 +1,115 @@
+"""Bodies that are moved through incompressible flow: invariance, an oscillating cylinder, rotation, gradients, bad input."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import simkit
+from simkit.fluids import Disk, FreeSlip, Grid, IncompressibleFlow, NoSlip, Obstacle, Periodic
+from simkit.testing import check_gradients
+
+ROUND = Disk(jnp.array([0.0, 0.0]), 0.5)
+
+
+def forces(system, run):
+    """The force on the body at all times of a run."""
+    force = lambda t, y: system.drag(t, y)
+    return np.asarray(jax.jit(jax.vmap(force))(jnp.asarray(run.times), run.ys))
+
+
+@pytest.mark.slow
+def test_a_cylinder_that_moves_is_one_in_a_stream():
+    """Drawn through fluid at rest between walls, or held in a stream with walls that go along: one force in the mean.
+
+    What a single moment has scatters with how the grid lies to the body.
+    """
+    n, speed = 8, 1.0
+    grid, times = Grid((6 * n, 4 * n), (6.0, 4.0)), np.linspace(0.0, 2.0, 161)
+    held = Obstacle(Disk(jnp.array([4.0, 2.0]), 0.5))
+    drawn = Obstacle(ROUND, motion=lambda t: jnp.stack([4.0 - speed * t, 2.0 + 0 * t]))
+    found = []
+    for obstacle, wall in ((held, NoSlip(jnp.array([speed, 0.0]))), (drawn, NoSlip())):
+        system = IncompressibleFlow(grid, viscosity=0.025, boundaries=[Periodic(), wall], obstacle=obstacle)
+        stream = speed if obstacle is held else 0.0
+        start = system.start(lambda x, u=stream: (u + 0 * x[0], 0 * x[0]))
+        run = simkit.simulate(system, start, times, step=simkit.Fixed(2))
+        found.append(forces(system, run)[80:, 0])  # over eight cells
+    mean = [force.mean() for force in found]
+    np.testing.assert_allclose(mean[1], mean[0], rtol=0.03)  # 0.8 % with 12 cells a diameter
+    assert np.std(found[1] - found[0]) < 0.25 * mean[0]
+
+
+@pytest.mark.slow
+def test_an_oscillating_cylinder():
+    """In-line oscillation in fluid at rest, Reynolds number 100, Keulegan-Carpenter number 5: Morison's coefficients.
+
+    Duetsch, Durst, Becker and Lienhart (1998), J. Fluid Mech. 360:249: drag 2.09, added mass 1.45.
+    """
+    cells, period, count = 16, 5.0, 100
+
+    def faces(fine, far):
+        found = list(np.arange(0, fine + 1e-9, 1 / cells))
+        while found[-1] < far:
+            found.append(found[-1] + 1.12 * (found[-1] - found[-2]))
+        return np.concatenate([-np.array(found[:0:-1]), found])
+
+    x, y = faces(1.6, 9.0), faces(0.8, 8.0)
+    grid = Grid((len(x) - 1, len(y) - 1), (x[-1] - x[0], y[-1] - y[0]), origin=(x[0], y[0]), faces=(x, y))
+    w = 2 * np.pi / period
+    body = Obstacle(ROUND, motion=lambda t: jnp.stack([-jnp.sin(w * t) / w, 0 * t]))
+    system = IncompressibleFlow(grid, viscosity=0.01, boundaries=FreeSlip(), obstacle=body, tolerance=1e-6)
+    times = np.linspace(0.0, 2 * period, 2 * count + 1)
+    run = simkit.simulate(system, system.start(), times, step=simkit.Fixed(4))
+    force, last = forces(system, run)[count:-1], times[count:-1]
+    speed, change = -np.cos(w * last), w * np.sin(w * last)
+    known = np.stack([-0.5 * np.abs(speed) * speed, -0.25 * np.pi * change], axis=1)
+    drag, mass = np.linalg.lstsq(known, force[:, 0], rcond=None)[0]
+    np.testing.assert_allclose(mass, 1.45, rtol=0.03)  # 1.43 with 12 cells a diameter, 1.44 with 20
+    np.testing.assert_allclose(drag, 2.09, rtol=0.14)  # 2.44 with 12, 2.19 with 20
+    assert np.abs(force[:, 1]).max() < 1e-3  # symmetric
+
+
+def test_a_disk_that_spins():
+    """It takes the fluid along, feels a torque against its spin, and no force."""
+    grid = Grid((32, 32), (4.0, 4.0))
+    spin = Obstacle(ROUND, motion=lambda t: (jnp.array([2.0, 2.0]), 2.0 * t))
+    system = IncompressibleFlow(grid, viscosity=0.1, boundaries=FreeSlip(), obstacle=spin)
+    end = simkit.simulate(system, system.start(), [0.0, 0.5], step=simkit.Courant(0.7)).final()
+    out = system.outputs(0.5, end, None)
+    assert float(out["torque"]) < -0.1
+    np.testing.assert_allclose(out["drag"], 0, atol=1e-6)
+    x, y = (np.asarray(c) - 2.0 for c in grid.mesh())
+    inside = np.hypot(x, y) < 0.3
+    np.testing.assert_allclose(np.asarray(out["velocity"][1])[inside], 2.0 * x[inside], atol=1e-6)
+    assert 0.1 < float(out["velocity"][1][-11, 16]) < 1.0
+
+
+@pytest.mark.slow
+def test_gradients():
+    """By the size of a motion, through faces that the body takes in and leaves behind."""
+    grid = Grid((12, 12), (3.0, 3.0))
+
+    def loss(numbers):
+        size, radius = numbers
+        motion = lambda t: jnp.stack([1.5 + size * jnp.sin(3.0 * t), 1.5 + 0 * t])
+        body = Obstacle(Disk(jnp.array([0.0, 0.0]), radius), motion=motion)
+        system = IncompressibleFlow(
+            grid, viscosity=0.1, boundaries=[Periodic(), NoSlip()], obstacle=body, tolerance=1e-12
+        )
+        end = simkit.simulate(system, system.start(), [0.0, 0.5], step=simkit.Fixed(6)).final()
+        return jnp.sum(end.velocity[0] ** 2) + system.drag(0.5, end)[0]
+
+    check_gradients(loss, (jnp.array([0.31, 0.52]),), tolerance=1e-4, directions=2)
+
+
+def test_bad_input():
+    grid = Grid((8, 8), (3.0, 3.0))
+    with pytest.raises(simkit.ArgumentError, match="must be a function of time"):
+        IncompressibleFlow(grid, obstacle=Obstacle(ROUND, motion=jnp.array([1.0, 1.0])))
+    still = lambda t: jnp.array([1.5, 1.5])
+    with pytest.raises(simkit.ArgumentError, match='"explicit" where an obstacle moves'):
+        IncompressibleFlow(grid, obstacle=Obstacle(ROUND, motion=still), diffusion="implicit")
+    system = IncompressibleFlow(grid, obstacle=Obstacle(ROUND, motion=lambda t: t))
+    with pytest.raises(simkit.ArgumentError, match="`motion` must return the centre"):
+        system.start()
