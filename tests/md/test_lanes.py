@@ -1,5 +1,6 @@
 """Listed pairs of many molecules, summed side by side, against the same pairs summed as a list."""
 
+import dataclasses
 import itertools
 
 import equinox as eqx
@@ -123,3 +124,17 @@ def test_periodic_cells_take_the_list():
     shifted = x + jnp.array([[0.0, 39.0, 0.0]])
     apart = [system.prepared(md.Atoms(y, 0 * y)).energy(md.Atoms(y, 0 * y)) for y in (x, shifted % 40.0)]
     close(apart[0], md.Particles(term, md.OpenSpace()).prepared(md.Atoms(x, 0 * x)).energy(md.Atoms(x, 0 * x)))
+
+
+def test_other_atoms_put_in_place_are_not_numbers():
+    """A layout of pairs that are no longer there must not give the old energy."""
+    x, pairs, random = molecules(np.array([12, 12, 13, 17, 20, 21]))
+    system = system_of(pairs, {"e": 1.0, "s": 0.8, "q": 0.3})
+    atoms = md.Atoms(x, jnp.zeros_like(x))
+    system = system.prepared(atoms)
+    shifted = eqx.tree_at(lambda s: s.potential.atoms, system, system.potential.atoms[::-1])
+    assert np.isfinite(system.energy(atoms))
+    assert np.isnan(shifted.energy(atoms))
+    fewer = dataclasses.replace(system.potential, atoms=system.potential.atoms[50:])
+    other = eqx.tree_at(lambda s: s.potential, system, fewer)
+    close(other.energy(atoms), as_list(other).energy(atoms))

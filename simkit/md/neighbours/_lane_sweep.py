@@ -10,7 +10,7 @@ from jaxtyping import Array, PyTree
 
 from ..potentials._bonded import picked
 from ..potentials._formula_terms import FormulaTerms
-from ..potentials._lanes import Lanes
+from ..potentials._lanes import Lanes, mark_of
 from ._derivative_rule import Sweep
 from ._manual import varying_like
 from ._pair_sums import Point, Wanted, along
@@ -33,12 +33,13 @@ class LaneSweep(Sweep):
         for skeleton, floats, whole in zip(self.potentials, point.terms, arrays, strict=True):
             combined = lambda floats, whole=whole, skeleton=skeleton: eqx.combine(floats, whole, skeleton)
             potential, by_floats = combined(floats), jax.tree.map(jnp.zeros_like, floats)
+            kept = mark_of(potential.atoms) == potential.laid
             for lanes in potential.lanes:
                 values, collect = jax.vjp(lambda own, at=lanes.place, of=combined: of(own).spread(at), floats)
                 own = [picked(column, lanes.atoms) for column in columns]
                 found, forces, by_values = _blocks(potential, lanes, own, values, wanted == "gradient")
-                energy = energy + found
-                rows = jnp.stack([force.reshape(-1) for force in forces], axis=-1)
+                energy = energy + jnp.where(kept, found, jnp.nan)
+                rows = jnp.where(kept, jnp.stack([force.reshape(-1) for force in forces], axis=-1), jnp.nan)
                 slopes = slopes.at[lanes.atoms.reshape(-1)].add(rows, mode="drop")
                 if wanted == "gradient":
                     by_floats = jax.tree.map(jnp.add, by_floats, collect(by_values)[0])

@@ -14,7 +14,7 @@ from ..space._space import Space
 from ._bonded import BondedPotential, angle_between, as_indices, check_terms, dihedral_angle, length, picked, some_angle
 from ._external import ExternalField
 from ._formula import Formula, Function
-from ._lanes import Lanes, lanes_of
+from ._lanes import Lanes, lanes_of, mark_of
 from ._many_body import AtomView
 from ._potential import PairPotential, tabled, with_slope
 from ._surroundings import taken
@@ -40,7 +40,8 @@ class FormulaTerms(BondedPotential):
     - `formula`: text, such as `"k*(r - r0)^2/2"`. Two atoms have the distance `r`; three the angle `theta` at the second; four the
         dihedral angle `theta`, between $-\pi$ and $\pi$, 0 being cis. Any number has `distance(p1, p2)`, `angle(p1, p2, p3)`,
         `dihedral(p1, p2, p3, p4)` and coordinates `x1`, `y1`, `z1`, those of the images nearest to the first atom.
-    - `atoms`: shape (terms, atoms of a term), counted from 0.
+    - `atoms`: shape (terms, atoms of a term), counted from 0. Other atoms are other `FormulaTerms`, or `dataclasses.replace`: with
+        `eqx.tree_at` many pairs would keep their layout, and give NaN.
     - `parameters`: numbers by name, each one for all terms, or one a term, or one a kind.
     - `kind`: shape (terms,), which row of the parameters a term takes.
 
@@ -61,6 +62,8 @@ class FormulaTerms(BondedPotential):
     kind: Int[Array, " terms"] | None = None
     lanes: tuple[Lanes, ...] = eqx.field(init=False)
     """Layout of pairs that are most of those inside many molecules, by which they are summed in open space; else empty."""
+    laid: Array | None = eqx.field(init=False)
+    """What tells whether the layout is still that of `atoms`."""
 
     def __init__(
         self, formula: str | Formula, atoms: Indices, parameters: Numbers | None = None, kind: Indices | None = None
@@ -72,6 +75,7 @@ class FormulaTerms(BondedPotential):
         check_names(self.formula, {*self.parameters, *known})
         plain = self.size == 2 and self.formula.names <= {"r", *self.parameters}
         self.lanes = lanes_of(self.atoms) if plain else ()
+        self.laid = mark_of(self.atoms) if self.lanes else None
 
     def of_distance(self, r: Array, values: Mapping[str, Array]) -> Array:
         """Energies of pairs by their distances and the values of their parameters."""

@@ -27,6 +27,14 @@ class Lanes(eqx.Module):
     place: Int[Array, "blocks offsets rows width"]
 
 
+def mark_of(pairs: Int[Array, "pairs 2"]) -> Array:
+    """A number that tells lists of pairs apart, of 32 bits."""
+    rows = pairs.astype(jax.numpy.uint32)
+    places = jax.numpy.arange(len(pairs), dtype=jax.numpy.uint32)
+    scattered = rows[:, 0] * np.uint32(73856093) + rows[:, 1] * np.uint32(19349663)
+    return jax.numpy.sum(scattered * (places * np.uint32(2654435761) + np.uint32(1)), dtype=jax.numpy.uint32)
+
+
 def lanes_of(pairs: Int[Array, "pairs 2"]) -> tuple[Lanes, ...]:
     """Return the layout of pairs; empty where a list is as good: few pairs, few of those inside molecules, or one of them twice."""
     known = isinstance(pairs, jax.Array) and not isinstance(pairs, jax.core.Tracer) and pairs.ndim == 2
