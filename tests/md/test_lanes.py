@@ -128,7 +128,7 @@ def test_periodic_cells_take_the_list():
 
 def test_other_atoms_put_in_place_are_not_numbers():
     """A layout of pairs that are no longer there must not give the old energy."""
-    x, pairs, random = molecules(np.array([12, 12, 13, 17, 20, 21]))
+    x, pairs, _ = molecules(np.array([12, 12, 13, 17, 20, 21]))
     system = system_of(pairs, {"e": 1.0, "s": 0.8, "q": 0.3})
     atoms = md.Atoms(x, jnp.zeros_like(x))
     system = system.prepared(atoms)

@@ -222,7 +222,11 @@ EXPERIMENT = Table(
         "inputs": Key("a table", INPUTS.doc, table=INPUTS),
         "start": Key("number", "when the state of [y0] holds; the first time without it"),
         "individual": Key("text", "whose data they are"),
-        "covariates": Key("a table", "name -> a number of the individual", table=Table("", {}, Key("number", ""))),
+        "covariates": Key(
+            "a table",
+            "name -> a number of the individual, or its distribution where it is missing, { normal = [70.0, 12.0] }",
+            table=Table("", {}, Key("anything", "")),
+        ),
         "occasions": Key("anything", "the name of the occasion, or a table of name -> time"),
         "groups": Key(
             "a table",
@@ -289,6 +293,14 @@ Y0 = Table(
 )
 SET = Table("path -> a number, or the name of a free parameter", {}, Key("anything", ""))
 
+DEPENDENCE = Table(
+    "a correlation between the priors of some unknowns",
+    {
+        "names": Key("anything", "two or more unknowns with a prior each"),
+        "correlation": Key("anything", "one number for all pairs, or a matrix in the order of the names"),
+    },
+)
+
 LANGUAGE: Mapping[str, Table] = {
     "study": HEADING,
     "system": SYSTEM,
@@ -300,6 +312,7 @@ LANGUAGE: Mapping[str, Table] = {
     "noise": Table("output -> how data scatter around the model", {}, Key("anything", "")),
     "free": FREE,
     "set": SET,
+    "dependence": Table("correlations between priors, by a name of your own", {}, Key("a table", "", table=DEPENDENCE)),
     "experiments": Table("data sets by name", {}, Key("a table", "", table=EXPERIMENT)),
     "dosing": DOSING,
     "events": EVENT,

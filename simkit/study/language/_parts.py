@@ -282,15 +282,11 @@ def _free(name: str, part: Section, box: Sequence[float] = ()) -> Free:
     prior = None
     table = part.get("prior", "a table")
     if table is not None:
-        if len(table) != 1:
-            raise part.error(
-                "prior", f"must name one distribution, such as {{ normal = [1.0, 0.5] }}, but it is `{table}`."
-            )
-        ((kind, numbers),) = table.items()
+        kind, numbers = _one_distribution(part, "prior", table)
         if kind in FIELD_PRIORS:
             prior = read_field_prior(part, kind, numbers, box)
         else:
-            prior = _univariate(name, part, kind, numbers)
+            prior = _univariate(name, part, "prior", kind, numbers)
     bounds = part.get("bounds", "an array", [None, None])
     if "bounds" in part and (len(bounds) != 2 or not all(map(is_number, bounds))):
         raise part.error("bounds", f"must be two numbers, [lower, upper] (inf is allowed), but they are `{bounds}`.")
@@ -300,11 +296,26 @@ def _free(name: str, part: Section, box: Sequence[float] = ()) -> Free:
     return Free(prior, (bounds[0], bounds[1]), transform, start)
 
 
-def _univariate(name: str, part: Section, kind: str, numbers: object) -> Any:
+def read_covariate(section: Section, name: str) -> Any:
+    """What is known of an individual: a number, or a distribution where it is missing."""
+    value = section.table[name]
+    if not isinstance(value, dict):
+        return section.number(name)
+    return _univariate(name, section, name, *_one_distribution(section, name, section.get(name, "a table")))
+
+
+def _one_distribution(part: Section, key: str, table: dict[str, Any]) -> tuple[str, Any]:
+    if len(table) != 1:
+        raise part.error(key, f"must name one distribution, such as {{ normal = [1.0, 0.5] }}, but it is `{table}`.")
+    ((kind, numbers),) = table.items()
+    return kind, numbers
+
+
+def _univariate(name: str, part: Section, key: str, kind: str, numbers: object) -> Any:
     numbers = [numbers] if is_number(numbers) else numbers
     if not isinstance(numbers, list) or not all(map(is_number, numbers)):
-        raise part.error("prior", f"must give `{kind}` an array of numbers, but gives `{numbers!r}`.")
-    with at_place(part.where("prior")):
+        raise part.error(key, f"must give `{kind}` an array of numbers, but gives `{numbers!r}`.")
+    with at_place(part.where(key)):
         return prior_from_text(name, kind, numbers)
 
 

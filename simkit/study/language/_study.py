@@ -16,12 +16,13 @@ from ...core import Event, StochasticSystem, System
 from ...fluids import Grid, SpectralSystem
 from ...io import Provenance, read_text
 from ...md import Particles
-from ...problem import AbstractLikelihood, AbstractNoise, Experiment, Free, Individual, Problem
+from ...problem import AbstractLikelihood, AbstractNoise, Experiment, Free, GaussianCopula, Individual, Problem
 from ...stores import MOST_STUDY, Gate, input_bytes, reading
 from ._asked import check_groups, read_fit, read_predict, read_sample
 from ._assimilated import read_assimilate
 from ._cells import Shape, shape_of_outputs
 from ._data import DATA_KEYS, read_data
+from ._dependence import read_dependence
 from ._doses import Dosing, read_own_doses, with_doses
 from ._equations import check_start, read_equations
 from ._events import check_events_table, input_names, last_time, read_events, with_events
@@ -36,6 +37,7 @@ from ._particles import read_particles
 from ._parts import (
     free_names,
     read_conditions,
+    read_covariate,
     read_free,
     read_inputs,
     read_noise,
@@ -66,7 +68,7 @@ class Study:
         argument; a `profile` without any is not made.
     - `given`: the problem itself, where the study is one of PEtab.
     - `events`: those of [[events]] by name; experiments with doses have theirs before them.
-    - `likelihood`: the filter of [filter], for a stochastic system.
+    - `likelihood`: the filter of [filter], for a stochastic system; `dependence`: the copulas of [dependence].
     - `sources`: the texts of the Python files that `load_models` has imported for it, by name.
 
     ```python
@@ -105,6 +107,7 @@ class Study:
     events: Mapping[str, Event] = dataclasses.field(default_factory=dict)
     sources: Mapping[str, str] = dataclasses.field(default_factory=dict)
     likelihood: AbstractLikelihood | None = None
+    dependence: tuple[GaussianCopula, ...] = ()
 
     @property
     def sha256(self) -> str:
@@ -160,6 +163,7 @@ class Study:
                 solver=self.solve["solver"],
                 step=self.solve["step"],
                 likelihood=self.likelihood,
+                dependence=self.dependence or None,
             )
 
     def __repr__(self) -> str:
@@ -248,10 +252,8 @@ def study_from_text(
         doses = read_own_doses(part, dosing)
         own.append((_experiment(part, base, y0 is None, names, noise, files, shape), doses))
     experiments = [*with_doses(own, dosing, base), *dosing.subjects(base, files)]
-    simulate, predict, sweep = (
-        read(sections[key])
-        for key, read in (("simulate", read_simulate), ("predict", read_predict), ("sweep", read_sweep))
-    )
+    simulate, predict = read_simulate(sections["simulate"]), read_predict(sections["predict"])
+    sweep = read_sweep(sections["sweep"])
     check_groups(predict, experiments, sections["predict"])
     asked = [table["times"] for table in (simulate, predict, sweep) if "times" in table]
     known = Known.of(system, base, input_names(inputs, experiments))
@@ -268,6 +270,7 @@ def study_from_text(
         text=text,
         files=files.texts,
         likelihood=likelihood,
+        dependence=read_dependence(sections["dependence"]),
         model=model,
         events=events,
         system=system,
@@ -430,7 +433,7 @@ def _experiment(
     start = part.number("start")
     whose: dict[str, Any] = {"individual": part.get("individual", "text")}
     own = part.section("covariates")
-    whose["covariates"] = {name: own.number(name) for name in own.table}
+    whose["covariates"] = {name: read_covariate(own, name) for name in own.table}
     if "occasions" in part:
         kind = part.section("occasions") if isinstance(part.table["occasions"], dict) else None
         whose["occasions"] = (
