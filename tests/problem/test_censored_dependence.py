@@ -114,11 +114,11 @@ def test_derivatives_and_units():
     np.testing.assert_allclose(of(1e-12)(theta * small) + exact * np.log(1e-12), density(theta), atol=1e-9)
 
 
-def test_fit_and_sample_of_a_censored_series():
+def test_fits_of_censored_series():
     """Half of the data below a limit: the slope is found with its error, which taking limits for data misses by many."""
     found, naive = [], []
     trend = {name: FREE[name] for name in ("a", "b", "noise.y.scale")}
-    for seed in range(8):
+    for seed in range(6):
         times, y = series(seed, 60, lambda t: 1 + 0.2 * t)
         experiment = Experiment("a", times, {"y": Censored(y, below=2.0)})
         problem = Problem(LINE, experiment, free=trend, noise={"y": Autocorrelated(0.5, 1.5, 0.1)})
@@ -127,10 +127,8 @@ def test_fit_and_sample_of_a_censored_series():
         found.append((float(fit["b"]) - 0.2) / error)
         plain = Problem(LINE, Experiment("a", times, {"y": np.maximum(y, 2.0)}), free=trend, noise=problem.base.noise)
         naive.append(simkit.fit(plain, starts=1)["b"] - 0.2)
-    assert np.sum(np.square(found)) < stats.chi2(8).ppf(0.999)
+    assert np.sum(np.square(found)) < stats.chi2(6).ppf(0.999)
     assert np.mean(naive) < -0.05
-    posterior = simkit.sample(problem, key=jax.random.key(0), draws=150, chains=2)
-    assert abs(np.mean(posterior["b"]) - float(fit["b"])) < 3 * error
 
 
 TWO = from_response(

@@ -60,7 +60,9 @@ def test_wrong_copulas_are_refused(given, message):
 
 
 def test_an_unknown_name_in_a_copula():
-    study = study_from_text(STUDY.replace("CORRELATION", "0.5").replace('["growth", "capacity"]', '["growth", "capcity"]'))
+    study = study_from_text(
+        STUDY.replace("CORRELATION", "0.5").replace('["growth", "capacity"]', '["growth", "capcity"]')
+    )
     with pytest.raises((StudyError, simkit.UnknownNameError), match="capcity"):
         study.problem()
 
