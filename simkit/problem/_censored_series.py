@@ -9,6 +9,8 @@ datum from its set given what it has before, and its weight is the product of th
 of sets. The mean weight has the mean p. Draws come from fixed points, so that the density is a smooth function of the parameters.
 """
 
+import functools
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -92,7 +94,9 @@ class CensoredSeries(AbstractLikelihood):
             hidden, lower, upper, paths = jnp.zeros(values.shape, bool), values, values, 1
         sets = _Sets(*(folded(x, 0) for x in (hidden, lower, upper)))
         points = jnp.asarray(fixed_points(paths, *series.times.shape), location.dtype)
-        return jnp.sum(jax.vmap(_log_mean_weight)(series, sets, points))
+        limits = data.limits.get(name)
+        intervals = limits is not None and not (limits.floor is None and limits.ceiling is None)
+        return jnp.sum(jax.vmap(functools.partial(_log_mean_weight, intervals))(series, sets, points))
 
 
 class _Sets(eqx.Module):
@@ -111,7 +115,9 @@ class _Sets(eqx.Module):
         return ends[0], ends[1]
 
 
-def _log_mean_weight(series: Series, sets: _Sets, points: Float[Array, "times paths"]) -> Float[Array, ""]:
+def _log_mean_weight(
+    intervals: bool, series: Series, sets: _Sets, points: Float[Array, "times paths"]
+) -> Float[Array, ""]:
     """The log density of one series: of its exact data, and of the others between their ends."""
 
     def step(carry: tuple[Filtered, Array], row: tuple[Series, _Sets, Array]) -> tuple[tuple[Filtered, Array], None]:
@@ -121,7 +127,7 @@ def _log_mean_weight(series: Series, sets: _Sets, points: Float[Array, "times pa
         ends = within.inside(place, size)
         pull = jnp.where(within.hidden, normal_between(point, *ends), (own.residual - place) / size)
         wanted = jnp.broadcast_to(within.hidden, place.shape)
-        chance = log_probability(Normal(jnp.ones_like(size)), wanted, *ends, jnp.zeros_like(place))
+        chance = log_probability(Normal(jnp.ones_like(size)), wanted, *ends, jnp.zeros_like(place), intervals=intervals)
         more = jnp.where(within.hidden, chance, norm.logpdf(pull) - jnp.log(size))
         carry = corrected(ahead, own, jnp.where(own.seen, size * pull, 0), total), weight + jnp.where(own.seen, more, 0)
         return carry, None

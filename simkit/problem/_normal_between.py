@@ -1,5 +1,7 @@
 """Quantiles of a normal distribution between two ends, however far in a tail, with derivatives."""
 
+import math
+
 import jax
 import jax.numpy as jnp
 from jax.scipy.special import log_ndtr, ndtri
@@ -50,6 +52,7 @@ def _log_quantile(target: Values) -> Values:
         return z - (log_ndtr(z) - far) * jnp.exp(log_ndtr(z) - norm.logpdf(z))
 
     far = jnp.where(near, NEAR, target)
-    # From below, where log Phi is concave: no step goes beyond the root.
-    deep = jax.lax.fori_loop(0, 8, closer, -jnp.sqrt(-2 * far))
+    # From the first two terms of the tail, within a thousandth of the root.
+    square = -2 * far - math.log(2 * math.pi)
+    deep = jax.lax.fori_loop(0, 4, closer, -jnp.sqrt(square - jnp.log(square - jnp.log(square))))
     return jnp.where(near, z, deep)
