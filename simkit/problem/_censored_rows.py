@@ -36,6 +36,8 @@ class CensoredRows(AbstractLikelihood):
     Each row of outputs that depend on each other goes along so many `paths` (the simulator of Geweke, Hajivassiliou and Keane) by
     fixed scrambled Sobol points, the same at every call.
 
+    **Arguments:** `paths`: how many, a power of two.
+
     **Errors:** the log likelihood has an error that falls nearly as 1 / `paths`. `information` is not known: fits take `LBFGS`, and
     standard errors come from second derivatives.
 

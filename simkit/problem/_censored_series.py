@@ -48,6 +48,8 @@ class CensoredSeries(AbstractLikelihood):
     Geweke, Hajivassiliou and Keane), by fixed scrambled Sobol points: the same at every call, so that fits and gradients see a
     smooth function. Data that are not censored cost what they cost without.
 
+    **Arguments:** `paths`: how many, a power of two.
+
     **Errors:** the log likelihood has an error that falls nearly as 1 / `paths`; with the default some 0.01 for ten censored data
     in turn. Compare with four times as many paths where more are. `information` is not known: fits take `LBFGS`, and standard
     errors come from second derivatives.

@@ -23,4 +23,6 @@ def check_paths(paths: object, usual: int) -> None:
     **Raises:** an `ArgumentError`.
     """
     if not isinstance(paths, int) or isinstance(paths, bool) or paths < 2 or paths & (paths - 1):
-        raise ArgumentError(f"Argument `paths` must be a power of two, such as {usual}, but it is {shown(paths)}.")
+        raise ArgumentError(
+            f"Argument `paths` must be a whole number that is a power of two, such as {usual}, but it is {shown(paths)}."
+        )

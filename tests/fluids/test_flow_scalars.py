@@ -118,7 +118,7 @@ def test_bad_input():
     salt = FlowScalar(0.1)
     with pytest.raises(simkit.ArgumentError, match="No scalar may be called 'pressure'"):
         IncompressibleFlow(grid, scalars={"pressure": salt})
-    with pytest.raises(simkit.ArgumentError, match="`diffusivity` is given, too"):
+    with pytest.raises(simkit.ArgumentError, match="`diffusivity` is given"):
         IncompressibleFlow(grid, scalars={"salt": salt}, diffusivity=0.1)
     with pytest.raises(simkit.ArgumentError, match="`diffusivity` must be positive"):
         FlowScalar(-1.0)
@@ -127,6 +127,11 @@ def test_bad_input():
         system.start(scalars={"heat": 1.0})
     with pytest.raises(simkit.ArgumentError, match="`reaction` must give a rate for some of the scalars salt"):
         simkit.simulate(system, system.start(), [0.0, 0.1])
+    with pytest.raises(simkit.ArgumentError, match="`reaction` is of the scalars in `scalars`, but there are none"):
+        IncompressibleFlow(grid, diffusivity=0.1, reaction=lambda t, x, scalars: {})
+    wide = IncompressibleFlow(grid, scalars={"salt": salt}, reaction=lambda t, x, scalars: {"salt": jnp.ones(3)})
+    with pytest.raises(simkit.ArgumentError, match=r"`reaction` must give `salt` a rate of the shape \(8, 8\)"):
+        simkit.simulate(wide, wide.start(), [0.0, 0.1])
     bare = IncompressibleFlow(grid)
     with pytest.raises(simkit.ArgumentError, match="has the scalars none, but the system has salt"):
         simkit.simulate(system, bare.start(), [0.0, 0.1])

@@ -70,9 +70,11 @@ def check_lowest(system: Gridded, y0: State, names: tuple[str, ...], zero: bool 
             cell = np.unravel_index(int(np.argmin(field)), field.shape)
             place = ", ".join(f"{float(x[cell]):.4g}" for x in system.grid.mesh())
             wanted = "must not be negative" if zero else "must be positive"
+            right = "0 or more" if zero else "positive"
             raise ArgumentError(
                 f"Argument `y0.{name}` of {type(system).__name__} {wanted} in every cell, but it is {float(low):.4g} in cell "
-                f"({', '.join(map(str, map(int, cell)))}) at ({place}). Start with a field that is."
+                f"({', '.join(map(str, map(int, cell)))}) at ({place}). Start with a field that is {right} "
+                "everywhere."
             )
 
 

@@ -44,7 +44,8 @@ class DynamicSmagorinsky(eqx.Module):
     average: tuple[int, ...] | None = eqx.field(static=True)
 
     def __init__(self, average: Sequence[int] | None = None):
-        wrong = average is not None and not all(isinstance(axis, int) and 0 <= axis < 3 for axis in average)
+        some = isinstance(average, Sequence) and not isinstance(average, str)
+        wrong = average is not None and not (some and all(isinstance(axis, int) and 0 <= axis < 3 for axis in average))
         if wrong:
             raise ArgumentError(
                 f"Argument `average` must hold axes of the grid, but it is {shown(average)}. Write `(0, 2)`, or leave it out."

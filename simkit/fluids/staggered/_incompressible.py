@@ -44,7 +44,7 @@ from ._momentum import advection, diffusion, scalar_slope, surrounded
 from ._moving import admitted, continued, fastest, motion_of, standing, taken_along
 from ._obstacle import Obstacle, with_images
 from ._projection import Projected, pressure_outside, project, project_through, unconverged
-from ._scalars import FlowScalar, as_scalars, check_start, check_state, lifted, slopes
+from ._scalars import FlowScalar, as_scalars, check_reaction, check_start, check_state, lifted, slopes, uniform
 from ._staggered import Components, Staggered, check_alike, ends_of, open_ends_of, to_faces
 from ._state import StaggeredFlow, called, started
 
@@ -137,20 +137,20 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         self.stiff = diffusion == "implicit"
         if buoyancy is not None and diffusivity is None:
             raise ArgumentError(
-                "Argument `diffusivity` must be given with `buoyancy`, for there is no scalar without it."
+                "Argument `diffusivity` must be given with `buoyancy`: there is no scalar without it, and a FlowScalar has its own."
             )
         self.grid, self.flux, self.tolerance, self.iterations = grid, flux, tolerance, iterations
         self.boundaries = as_boundaries(grid, boundaries)
         check_parts(grid, ends_of(self.boundaries))
         self.scalar_boundaries = None
         if diffusivity is not None:
-            self.scalar_boundaries = as_boundaries(grid, scalar_boundaries, kind="scalar")
-            check_alike(self.boundaries, self.scalar_boundaries)
             if scalars is not None:
                 raise ArgumentError(
-                    "Argument `scalars` must hold all scalars, but `diffusivity` is given, too. Leave it out."
+                    "Argument `scalars` must hold all scalars, but `diffusivity` is given. Leave it out."
                 )
-        self.scalars, self.reaction = as_scalars(grid, self.boundaries, scalars), reaction
+            self.scalar_boundaries = as_boundaries(grid, scalar_boundaries, kind="scalar")
+            check_alike(self.boundaries, self.scalar_boundaries)
+        self.scalars, self.reaction = as_scalars(grid, self.boundaries, scalars), check_reaction(reaction, scalars)
         if self.stiff and any(isinstance(end, Piecewise) for pair in self._pairs() for end in pair):
             raise ArgumentError(
                 'Argument `diffusion` must be "explicit" where an end is Piecewise, whose conditions no transform has, but it is '
@@ -190,7 +190,9 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         if velocity is not None and not callable(velocity):
             self.grid.check_field(velocity, "velocity", (self.grid.dimensions,))
         if scalar is not None and self.diffusivity is None:
-            raise ArgumentError("Argument `scalar` needs a system with a `diffusivity`, but this one has none.")
+            raise ArgumentError(
+                "Argument `scalar` needs a system with a `diffusivity`; `scalars` starts those with names."
+            )
         if scalar is not None and not callable(scalar):
             self.grid.check_field(scalar, "scalar")
         named = check_start(self, scalars)
@@ -238,7 +240,9 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
 
     def vector_field(self, t: ArrayLike, y: StaggeredFlow, inputs: Inputs) -> StaggeredFlow:
         now = self._now(t, y, inputs)
-        slope = None if self.diffusivity is None else on_its_parts(now, IncompressibleFlow.scalar_slope, y, y.scalar)
+        slope = None
+        if self.diffusivity is not None:
+            slope = uniform(self, on_its_parts(now, IncompressibleFlow.scalar_slope, y, y.scalar), y.velocity, y.scalar)
         return StaggeredFlow(self._projected(t, y, inputs).velocity, slope, slopes(self, t, y, inputs))
 
     def _now(self, t: ArrayLike, y: StaggeredFlow, inputs: Inputs) -> "IncompressibleFlow":

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array
 
-from ..._doors import shown
+from ..._doors import check_function, shown
 from ..._errors import ArgumentError
 from ..._types import Inputs, Scalar
 from ...core import POSITIVE, quantity
@@ -18,7 +18,7 @@ from ..grids._boundary import Boundaries, Boundary, as_boundaries
 from ..grids._checks import check_value, check_vector
 from ..grids._grid import Grid
 from ..grids._parts import on_its_parts
-from ._staggered import check_alike, to_faces
+from ._staggered import Components, check_alike, to_faces
 from ._state import StaggeredFlow
 
 TAKEN = ("velocity", "pressure", "divergence", "energy", "flow", "scalar")
@@ -95,16 +95,46 @@ def slopes(system: Any, t: ArrayLike, y: StaggeredFlow, inputs: Inputs) -> dict[
         theta = y.scalars[name]
         now = with_boundaries_at(one, t, inputs, theta.dtype)
         carried = lambda part, flow: part.scalar_slope(flow)
-        found[name] = on_its_parts(now, carried, StaggeredFlow(y.velocity, theta), theta)
+        slope = on_its_parts(now, carried, StaggeredFlow(y.velocity, theta), theta)
+        found[name] = uniform(system, slope, y.velocity, theta)
     if system.reaction is None or not found:
         return found
     rates = system.reaction(t, system.at.mesh(None, y.velocity[0].dtype), y.scalars)
+    shape = tuple(system.grid.shape)
     if not isinstance(rates, Mapping) or not set(rates) <= set(found):
         raise ArgumentError(
             f"Argument `reaction` must give a rate for some of the scalars {', '.join(found)}, by name, but gives {shown(rates)}. "
             "Write `lambda t, x, scalars: {name: rate}`."
         )
+    for name, rate in rates.items():
+        if jnp.shape(rate) not in ((), shape):
+            raise ArgumentError(
+                f"Argument `reaction` must give `{name}` a rate of the shape {shape} of the grid, but it has {jnp.shape(rate)}."
+            )
     return {name: slope + rates[name] if name in rates else slope for name, slope in found.items()}
+
+
+def check_reaction(reaction: Any, scalars: Any) -> Any:
+    """Refuse a reaction that is no function of time, coordinates and scalars, or of no scalars.
+
+    **Raises:** an `ArgumentError`.
+    """
+    if reaction is None:
+        return None
+    if not scalars:
+        raise ArgumentError(
+            "Argument `reaction` is of the scalars in `scalars`, but there are none. Write "
+            '`scalars={"salt": fluids.FlowScalar(1e-3)}`.'
+        )
+    check_function("reaction", reaction, ("t", "x", "scalars"))
+    return reaction
+
+
+def uniform(system: Any, slope: Any, velocity: Components, scalar: Array) -> Any:
+    """The slope of a scalar that stays uniform beside a moved body, where the velocity has a divergence."""
+    if system.obstacle is None or system.obstacle.motion is None:
+        return slope
+    return slope + scalar * system.at.divergence(velocity)
 
 
 def lifted(system: Any, y: StaggeredFlow, axis: int) -> Any:

@@ -68,7 +68,7 @@ class MultilayerShallowWater(TransportSystem, Reviewed, Noted, Explained):
     - `bed`: b, shape of the grid or a number; `gravity`: g.
     - `coriolis`, `beta`: $f_0$ and $\beta$, in two dimensions.
     - `boundaries`: of `Periodic`, `FreeSlip` (a wall) and `Open`.
-    - `reconstruction`: "muscl" or "first_order".
+    - `reconstruction`: "muscl", "weno5z" or "first_order".
     - `dry`: the height below which a layer does not move.
     - `source`: None, or a callable `(t, x, water) -> MultilayerShallowWater.Conserved`, what is added to heights and discharges in
         a unit of time, such as wind, friction or exchange between layers; `x` is the tuple of the grid's coordinates.

@@ -64,16 +64,39 @@ class Metadynamics(eqx.Module):
     @property
     def passages(self) -> Int[Array, ""]:
         """Number of passages of walkers from one outer third of what all of them visited to the other, among the frames; of two
-        variables, in the one in which they did so least."""
+        variables, in the one in which they did so least. A periodic one begins behind its widest stretch where nobody was, and
+        steps over that are no passages."""
         every = jnp.concatenate([self.values, self.frames]).reshape(-1, self.frames.shape[2])
+        begin, period = self._beginnings(every)
+
+        def wrapped(x: Array) -> Array:
+            first, length = (jnp.expand_dims(v, range(x.ndim - 1)) for v in (begin, period))
+            around = jnp.isfinite(length)
+            return jnp.where(around, jnp.mod(x - first, jnp.where(around, length, 1)), x)
+
+        every, place = wrapped(every), wrapped(self.frames)
         low, high = jnp.min(every, axis=0), jnp.max(every, axis=0)
         third = (high - low) / 3
-        place = self.frames
         above, below = place > (high - third)[None, None], place < (low + third)[None, None]
         side = above.astype(jnp.int32) - below.astype(jnp.int32)
         # In the middle, the third that a walker came from.
         came = lax.associative_scan(lambda a, b: jnp.where(b == 0, a, b), side, axis=0)
-        return jnp.min(jnp.sum(came[1:] * came[:-1] < 0, axis=(0, 1)), initial=side.size)
+        over = jnp.abs(place[1:] - place[:-1]) > 0.5 * period[None, None]
+        passed = (came[1:] * came[:-1] < 0) & ~over
+        return jnp.min(jnp.sum(passed, axis=(0, 1)), initial=side.size)
+
+    def _beginnings(self, every: Float[Array, "samples d"]) -> tuple[Float[Array, " d"], Float[Array, " d"]]:
+        """Where periodic variables begin, behind the widest stretch without samples, and their periods; infinite of others."""
+        begins, periods = [], []
+        for k in range(every.shape[1]):
+            lower, upper = self.bias.lower[k], self.bias.upper[k]
+            around = self.bias.periodic[k]
+            period = jnp.where(around, upper - lower, jnp.inf).astype(every.dtype)
+            ordered = jnp.sort(jnp.mod(every[:, k] - lower, upper - lower))
+            gaps = jnp.diff(ordered, prepend=ordered[-1:] - (upper - lower))
+            begins.append(jnp.where(around, lower + ordered[jnp.argmax(gaps)], 0).astype(every.dtype))
+            periods.append(period)
+        return jnp.stack(begins), jnp.stack(periods)
 
     @full_products
     def free_energies(self, *, inefficiency: ArrayLike | None = None) -> FreeEnergies:

@@ -84,6 +84,10 @@ def check_terms(potential: ManyBodyPotential, atoms: Array, size: int, distinct:
     if isinstance(atoms, jax.core.Tracer) or not isinstance(atoms, jax.Array | np.ndarray):
         return
     rows = np.sort(np.asarray(atoms).reshape(-1, distinct or size), axis=-1)
+    if rows.size and rows.min() < 0:
+        raise ArgumentError(
+            f"Argument `atoms` must count atoms from 0, but holds {rows.min()}. Write the number of the atom itself."
+        )
     twice = np.flatnonzero((np.diff(rows, axis=-1) == 0).any(axis=-1)) * (distinct or size) // size
     if len(twice):
         raise ArgumentError(

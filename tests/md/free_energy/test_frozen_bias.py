@@ -116,11 +116,11 @@ def test_a_variable_that_goes_around():
     assert "3000 frames under the final bias" in repr(found)
 
 
-def made_of(frames, values=None):
+def made_of(frames, values=None, periodic=False):
     """A result with these frames, (frozen, walkers), under no bias."""
     frames = jnp.asarray(frames, float)[:, :, None]
     values = frames if values is None else jnp.asarray(values, float)[:, :, None]
-    bias = md.GridBias(place, jnp.zeros(39), jnp.array([-1.9]), jnp.array([1.9]))
+    bias = md.GridBias(place, jnp.zeros(39), jnp.array([-1.9]), jnp.array([1.9]), periodic=(periodic,))
     flat, heights = jnp.zeros(39), jnp.ones(values.shape[:2])
     final = jax.tree.map(lambda x: x[None], START)
     return simkit.md.free_energy._metadynamics.Metadynamics(
@@ -139,6 +139,12 @@ def test_passages():
     assert int(made_of(inside, np.array([one]).T).passages) == 0
     with pytest.warns(UserWarning, match="Only 0 passages"):
         made_of(inside, np.array([one]).T).free_energies()
+    # Around a variable that goes around: to and fro over its seam, in one well; from one well to the other, not over the seam.
+    seam = np.array([[1.7, -1.7, -1.6, 1.8] * 20]).T
+    assert int(made_of(seam).passages) > 0
+    assert int(made_of(seam, np.array([[1.2, 1.9, -1.9, -1.2, -1.5]]).T, periodic=True).passages) == 0
+    wells = np.array([[1.0, 1.3, 0.2, -0.8, -1.2, -0.1] * 5]).T
+    assert int(made_of(wells, periodic=True).passages) == 9
     made_of(np.array([[1.0, -1.0] * 20]).T).free_energies()  # 39 passages: no warning, which would be an error
 
 
