@@ -4,6 +4,8 @@ As in `_censored_series`, with the outputs of a row in place of times: a path dr
 before it. The last output of a row is drawn for nothing, so that rows with one censored number are exact where it is last.
 """
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 from jax.scipy.stats import norm
@@ -105,7 +107,7 @@ def _log_density(names: list[str], heads: Heads, data: Dataset, paths: int) -> F
     return jax.nn.logsumexp(weight, axis=-1) - jnp.log(jnp.asarray(paths, root.dtype))
 
 
-def _sets(own: Normal, limits: Limits, values: Array, location: Array) -> tuple[Array, list[tuple[Array, Array]]]:
+def _sets(own: Any, limits: Limits, values: Array, location: Array) -> tuple[Array, list[tuple[Array, Array]]]:
     """The data that are censored, and whether they have a lower and an upper end, with these in standard residuals."""
     seen = jnp.isfinite(values)
     hidden = seen & jnp.asarray(limits.censored(jnp.where(seen, values, 1)))

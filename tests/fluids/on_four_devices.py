@@ -177,7 +177,7 @@ CASES = {
     "plane flow": plane_flow,
     "flow in space": flow_in_space,
     "shallow water": shallow_water,
-    "gas, corners": lambda: gas("characteristic", (12, 12), [fluids.Open(), Periodic()]),
+    "gas, corners": lambda: gas("characteristic", (16, 16), [fluids.Open(), Periodic()]),
     "gas in space": lambda: gas(
         "primitive", (8, 8, 4), [Periodic(), fluids.Open(), fluids.NoSlip()], reconstruction="muscl"
     ),

@@ -107,7 +107,7 @@ def test_order_of_the_drag():
         system = dfg(cells, 0.3)
         y0 = system.start(lambda x: (1.2 * x[1] * (0.41 - x[1]) / 0.41**2, 0 * x[0]))
         run = simkit.simulate(system, y0, [0.0, 7.0], step=simkit.Courant(0.9))
-        return float(500 * jax.jit(system.drag)(7.0, run.final())[0]) / 5.57953523 - 1
+        return float(500 * jax.jit(lambda y: system.drag(7.0, y))(run.final())[0]) / 5.57953523 - 1
 
     coarse, fine = (np.sqrt(np.mean([error(c) ** 2 for c in cells])) for cells in ((7, 8, 9, 10), (14, 16, 18, 20)))
     assert coarse < 0.015  # 1.04 %

@@ -171,8 +171,8 @@ def test_what_comes_in_goes_out():
     np.testing.assert_allclose(slope.velocity[0].sum(axis=1), 0, atol=1e-4)
     assert float(outputs["drag"][0]) > 0.1
     assert abs(float(outputs["drag"][1])) < 1e-6
-    moved = system._moved(system._pushed(0.0, y), y.velocity)
-    mobility = system._cut(moved[0].dtype).mobility
+    moved, _ = system._moved(0.0, system._pushed(0.0, y), y.velocity)
+    mobility = system.cut_at(0.0, moved[0].dtype).mobility
     assert int(iterated(system.at, 1e-8, 100, mobility, system.at.divergence(moved)).turns) <= 15
 
 

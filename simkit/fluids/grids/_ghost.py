@@ -6,6 +6,7 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from ..._errors import ArgumentError
 from ._boundary import Boundaries, Boundary, Periodic, Piecewise
 from ._cells import cells as cells
 from ._parts import Seam, exchanged
@@ -27,7 +28,10 @@ def padded(
     if ghosts == 0:
         return rows
     if ghosts > n:
-        raise ValueError(f"{ghosts} ghost cells need as many cells along an axis, which has {n}.")
+        raise ArgumentError(
+            f"This scheme reads {ghosts} cells beyond each end, for which an axis of a grid, or of a device's part of it, must have as "
+            f"many, but axis {axis} has {n}. Take more cells, fewer devices or another `reconstruction`."
+        )
     if isinstance(ends[0], Seam) and isinstance(ends[1], Seam):
         own = (ends[0].outer, ends[1].outer)
         return exchanged(
