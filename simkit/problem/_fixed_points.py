@@ -13,7 +13,7 @@ from .._errors import ArgumentError
 def fixed_points(paths: int, count: int, dimensions: int) -> np.ndarray:
     """Scrambled Sobol points between 0 and 1, shape `(count, dimensions, paths)`, moved by other numbers in each of `count`."""
     random = np.random.default_rng(0)
-    points = qmc.Sobol(dimensions, seed=random).random(paths).T
+    points = qmc.Sobol(dimensions, rng=random).random_base2(paths.bit_length() - 1).T
     return (points + random.random((count, dimensions, 1))) % 1.0 * (1 - 1e-6) + 0.5e-6
 
 

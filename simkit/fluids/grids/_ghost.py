@@ -29,8 +29,8 @@ def padded(
         return rows
     if ghosts > n:
         raise ArgumentError(
-            f"This scheme reads {ghosts} cells beyond each end, for which an axis of a grid, or of a device's part of it, must have "
-            f"as many, but axis {axis} has {n}. Take more cells, fewer devices or another `reconstruction`."
+            f"This scheme reads {ghosts} cells beyond each end, for which an axis of a grid, or of a device's part, must "
+            f"have as many, but axis {axis} has {n}. Take more cells, fewer devices or another `reconstruction`."
         )
     if isinstance(ends[0], Seam) and isinstance(ends[1], Seam):
         own = (ends[0].outer, ends[1].outer)
