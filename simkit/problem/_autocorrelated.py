@@ -52,6 +52,7 @@ class Autocorrelated(AbstractNoise):
     time: Scalar = quantity(1.0, support=POSITIVE, doc="correlation time, in the unit of time")
     white: Scalar = quantity(0.0, support=Support(0.0, math.inf), doc="standard deviation of the white part")
     domain: ClassVar[Domain] = "real"
+    dependent: ClassVar[bool] = True
 
     @property
     def _alone(self) -> Normal:
@@ -242,7 +243,7 @@ def _one_step_ahead(series: Series) -> tuple[Float[Array, " times"], Float[Array
 
 
 class Filtered(NamedTuple):
-    """What is known of the process over its standard deviation: mean and variance at a time."""
+    """Mean and variance of the process over its standard deviation, as they are known at a time."""
 
     mean: Array
     variance: Array
@@ -250,7 +251,7 @@ class Filtered(NamedTuple):
 
 
 def at_rest(series: Series) -> Filtered:
-    """What is known before the first datum, of a process that has always been going on."""
+    """The process before the first datum, which has always been going on."""
     return Filtered(jnp.zeros_like(series.scale[0]), jnp.ones_like(series.scale[0]), series.times[0])
 
 

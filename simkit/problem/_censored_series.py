@@ -102,7 +102,7 @@ class CensoredSeries(AbstractLikelihood):
 
 
 class _Sets(eqx.Module):
-    """What is known of the censored data of a series: which they are, and the residuals that they lie between."""
+    """Censored data of a series: which they are, and the residuals that they lie between."""
 
     hidden: Bool[Array, "*series times"]
     lower: Float[Array, "*series times"]

@@ -60,7 +60,7 @@ def check_arguments(
     for e in experiments:
         if not isinstance(system, StaticSystem):
             e.check_order()
-        if e.limits and not likelihood.takes_censored:
+        if e.limits and not (independent or likelihood.takes_censored):
             raise ArgumentError(
                 f"Censored data need a likelihood in which data are independent given a simulation, but experiment `{e.name}` has "
                 f"censored data of `{next(iter(e.limits))}` and the likelihood has none. Leave `likelihood` out, or give values."

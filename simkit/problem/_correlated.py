@@ -89,6 +89,7 @@ class Correlated(AbstractNoise):
         metadata={"simkit": Metadata(support=Support(-1.0, 1.0), doc="correlations with other outputs, by name")},
     )
     domain: ClassVar[Domain] = "real"
+    dependent: ClassVar[bool] = True
 
     def __check_init__(self) -> None:
         if not isinstance(self.marginal, AbstractNormalNoise):
@@ -147,7 +148,7 @@ class CorrelatedData(AbstractLikelihood):
                 own = marginal_of(noise)
                 spread = own.spread(location) * share[..., place]
                 kind = LogNormal if own.domain == "positive" else Normal
-                found[name] = own.fromstandard_residuals(expected[..., place], location), kind(spread)
+                found[name] = own.from_standard(expected[..., place], location), kind(spread)
         return found
 
     def left_out(self, rows: Mapping[str, Array], heads: Heads, data: Dataset) -> Mapping[str, Array]:
@@ -237,7 +238,7 @@ def drawn_rows(key: PRNGKeyArray, heads: Heads, data: Dataset) -> dict[str, Arra
         z = (root @ jax.random.normal(k, shape, root.dtype)[..., None])[..., 0]
         for place, name in enumerate(names):
             location, noise = heads[name]
-            found[name] = marginal_of(noise).fromstandard_residuals(z[..., place], location)
+            found[name] = marginal_of(noise).from_standard(z[..., place], location)
     return found
 
 
@@ -328,7 +329,7 @@ def informed_rows(
     safe = {name: (jnp.where(seen[..., i], heads[name][0], 1), heads[name][1]) for i, name in enumerate(names)}
     # The standard residual of a fixed datum moves against its mean, and as far as it is from the mean against its scale.
     at = lambda z: {
-        name: marginal_of(noise).fromstandard_residuals(jnp.full_like(location, z), location)
+        name: marginal_of(noise).from_standard(jnp.full_like(location, z), location)
         for name, (location, noise) in safe.items()
     }
     middle, beyond = at(0.0), at(1.0)

@@ -48,8 +48,8 @@ class AbstractLikelihood(eqx.Module):
 
     @property
     def takes_censored(self) -> bool:
-        """Tell whether `log_prob` knows of data with limits; by default where data are independent."""
-        return self.independent
+        """Tell whether `log_prob` knows of data with limits though they depend on each other; by default not."""
+        return False
 
     @property
     def sequential(self) -> bool:

@@ -50,6 +50,7 @@ class AbstractNoise(eqx.Module):
 
     domain: AbstractClassVar[Domain]
     by_datum: ClassVar[str] = "scale"
+    dependent: ClassVar[bool] = False  # whether data depend on each other
     """The number that known sizes of a datum multiply: of the scatter, or numbers of trials."""
 
     @abc.abstractmethod

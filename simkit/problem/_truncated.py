@@ -81,7 +81,9 @@ class Truncated(AbstractNoise):
     def _cannot(self) -> bool:
         """Tell whether the marginal has no distribution function of single numbers."""
         one = jnp.ones(())
-        return self.marginal.domain == "share" or self.marginal.log_cumulative(one, one) is None
+        return (
+            self.marginal.dependent or self.marginal.domain == "share" or self.marginal.log_cumulative(one, one) is None
+        )
 
     @property
     def domain(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]

@@ -410,16 +410,14 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         if self.obstacle is not None:
             mobility = self.cut_at(t, velocity.dtype).mobility
             outputs["pressure"] = pressure_outside(self.at, mobility, found.pressure)
-            outputs |= loads(
-                self.at, self._body(t, velocity.dtype), self._lost(t, y, inputs, pushed, found), outputs["pressure"]
-            )
+            lost = self._lost(t, y, inputs, pushed, found)
+            outputs |= loads(self.at, self._body(t, velocity.dtype), lost, outputs["pressure"])
         return outputs
 
     def energy(self, y: StaggeredFlow) -> Array:
         """The kinetic energy of the box, which central fluxes conserve, for each unit of density."""
-        return functools.reduce(
-            jnp.add, [0.5 * jnp.sum(u * u * self.at.volumes(i, u)) for i, u in enumerate(y.velocity)]
-        )
+        parts = [0.5 * jnp.sum(u * u * self.at.volumes(i, u)) for i, u in enumerate(y.velocity)]
+        return functools.reduce(jnp.add, parts)
 
     def encode(self, y: StaggeredFlow) -> StaggeredFlow:
         found = []
@@ -431,10 +429,8 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
                 )
             found.append(with_ends(self.at, self.boundaries, u, axis))
         found = balanced(self.at, self.boundaries, laid_out(self.grid, tuple(found)))
-        if (
-            self.obstacle is None or self.obstacle.motion is not None
-        ):  # a body that moves is known with the time: `start` has it
-            found = project(self.at, found)
+        if self.obstacle is None or self.obstacle.motion is not None:
+            found = project(self.at, found)  # a body that moves is known with the time: `start` has it
         else:
             found = self._through(*self._admitted(found))
         return StaggeredFlow(found.velocity, laid_out(self.grid, y.scalar), laid_out(self.grid, y.scalars))

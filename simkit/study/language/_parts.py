@@ -297,7 +297,7 @@ def _free(name: str, part: Section, box: Sequence[float] = ()) -> Free:
 
 
 def read_covariate(section: Section, name: str) -> Any:
-    """What is known of an individual: a number, or a distribution where it is missing."""
+    """A covariate of an individual: a number, or a distribution where it is missing."""
     value = section.table[name]
     if not isinstance(value, dict):
         return section.number(name)

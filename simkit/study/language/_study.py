@@ -145,9 +145,7 @@ class Study:
         if self.given is not None:
             return self.given
         if not self.experiments:
-            raise StudyError(
-                f"`{self.name}` must hold at least one experiment, such as [experiments.first], to be fitted."
-            )
+            raise StudyError(f"`{self.name}` must hold an experiment, such as [experiments.first], to be fitted.")
         if not self.free:
             raise StudyError(f"`{self.name}` must name what is unknown in [free] to be fitted, but it names nothing.")
         with at_place(f"`{self.name}`"):
@@ -361,7 +359,7 @@ def petab_study(
     """A PEtab problem as a study: its files say what is fitted, and all verbs have their defaults."""
     read = read_petab(path, texts, allow_outside)
     name = Path(path).name
-    own = ("study", "system", "y0", "inputs", "experiments", "dosing", "events", "filter")
+    own = ("study", "system", "y0", "inputs", "experiments", "dosing", "events", "filter", "dependence")
     rest: dict[str, Any] = {key: {} for key in TABLES if key not in own}
     # As is usual there; growing horizons gained nothing on such models.
     rest["fit"] = {"starts": 20, "horizons": (1.0,), "screen": 3}
