@@ -107,6 +107,8 @@ def test_bad_input():
     grid = Grid((8, 8), (3.0, 3.0))
     with pytest.raises(simkit.ArgumentError, match="must be a function of time"):
         IncompressibleFlow(grid, obstacle=Obstacle(ROUND, motion=jnp.array([1.0, 1.0])))
+    with pytest.raises(simkit.ArgumentError, match="`motion` of an Obstacle must be a function that JAX can trace"):
+        IncompressibleFlow(grid, obstacle=Obstacle(ROUND, motion=lambda t: np.array([float(t), 1.0])))
     still = lambda t: jnp.array([1.5, 1.5])
     with pytest.raises(simkit.ArgumentError, match='"explicit" where an obstacle moves'):
         IncompressibleFlow(grid, obstacle=Obstacle(ROUND, motion=still), diffusion="implicit")

@@ -4,6 +4,8 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
@@ -66,6 +68,14 @@ def check_pushes(
                 f"Argument `motion` of an Obstacle must be a function of time, but it is {shown(obstacle.motion)}. Write "
                 "`lambda t: jnp.stack([...])` with a component for each axis."
             )
+        if obstacle.motion is not None:
+            try:
+                jax.eval_shape(obstacle.motion, jnp.zeros(()))
+            except (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError) as error:
+                raise ArgumentError(
+                    "Argument `motion` of an Obstacle must be a function that JAX can trace, but it asks for the time as a number. "
+                    "Write it with `jax.numpy`: `lambda t: jnp.stack([...])`."
+                ) from error
         if obstacle.pivot is not None:
             check_vector(obstacle.pivot, grid.dimensions, "pivot")
         if obstacle.taps is not None and np.shape(obstacle.taps) != (2, grid.dimensions):
