@@ -145,7 +145,7 @@ class Study:
         if self.given is not None:
             return self.given
         if not self.experiments:
-            raise StudyError(f"`{self.name}` must hold an experiment, such as [experiments.first], to be fitted.")
+            raise StudyError(f"`{self.name}` must hold at least one experiment, such as [experiments.first].")
         if not self.free:
             raise StudyError(f"`{self.name}` must name what is unknown in [free] to be fitted, but it names nothing.")
         with at_place(f"`{self.name}`"):
