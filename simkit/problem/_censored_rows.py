@@ -6,7 +6,6 @@ before it. The last output of a row is drawn for nothing, so that rows with one 
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 from jax.scipy.stats import norm
 from jaxtyping import Array, Float, PRNGKeyArray
@@ -22,14 +21,11 @@ from ._correlated import (
     standard_residuals,
 )
 from ._dataset import Dataset
-from ._fixed_points import check_paths, fixed_points
+from ._fixed_points import PATHS, check_paths, fixed_points, log_mean
 from ._forward import ForwardModel, Heads
 from ._likelihood import AbstractLikelihood, LogProb
 from ._noise import Normal
 from ._normal_between import normal_between
-
-PATHS = 256
-"""Number of paths, a power of two: the log likelihood of a row is within some 0.01 with three censored numbers."""
 
 
 class CensoredRows(AbstractLikelihood):
@@ -49,7 +45,7 @@ class CensoredRows(AbstractLikelihood):
     paths: int
 
     def __init__(self, paths: int = PATHS):
-        check_paths(paths, PATHS)
+        check_paths(paths)
         self.paths = paths
 
     @property
@@ -90,21 +86,22 @@ def _log_density(names: list[str], heads: Heads, data: Dataset, paths: int) -> F
         own, share = marginal_of(noise), root[..., place, place, :]
         expected = sum((root[..., place, k, :] * one for k, one in enumerate(white)), start=jnp.zeros_like(weight))
         z = standard_residuals(data, name, location, noise)
-        hidden, ends = _sets(own, data.limits.get(name, Limits()).of(seen[name]), data.values[name], location)
-        inside = [
-            jnp.where(there[..., None], (end[..., None] - expected) / share, infinite)
-            for (there, end), infinite in zip(ends, (-jnp.inf, jnp.inf), strict=True)
-        ]
-        drawn = normal_between(points[..., place, :], inside[0], inside[1])
-        white.append(
-            jnp.where(hidden[..., None], drawn, jnp.where(seen[name], z, 0)[..., None] / share - expected / share)
-        )
-        wanted = jnp.broadcast_to(hidden[..., None], weight.shape)
-        chance = log_probability(Normal(jnp.ones((), root.dtype)), wanted, inside[0], inside[1], jnp.zeros_like(weight))
         bare = own.log_prob(jnp.where(seen[name], data.values[name], 1), jnp.where(seen[name], location, 1))
-        exact = (bare - norm.logpdf(z))[..., None] + norm.logpdf(white[-1]) - jnp.log(share)
-        weight = weight + jnp.where(seen[name][..., None], jnp.where(hidden[..., None], chance, exact), 0)
-    return jax.nn.logsumexp(weight, axis=-1) - jnp.log(jnp.asarray(paths, root.dtype))
+        pull = (jnp.where(seen[name], z, 0)[..., None] - expected) / share
+        more = (bare - norm.logpdf(z))[..., None] + norm.logpdf(pull) - jnp.log(share)
+        if name in data.limits:
+            hidden, ends = _sets(own, data.limits[name].of(seen[name]), data.values[name], location)
+            inside = [
+                jnp.where(there[..., None], (end[..., None] - expected) / share, infinite)
+                for (there, end), infinite in zip(ends, (-jnp.inf, jnp.inf), strict=True)
+            ]
+            wanted = jnp.broadcast_to(hidden[..., None], weight.shape)
+            chance = log_probability(Normal(jnp.ones((), root.dtype)), wanted, *inside, jnp.zeros_like(weight))
+            pull = jnp.where(wanted, normal_between(points[..., place, :], *inside), pull)
+            more = jnp.where(wanted, chance, more)
+        white.append(pull)
+        weight = weight + jnp.where(seen[name][..., None], more, 0)
+    return log_mean(weight)
 
 
 def _sets(own: Any, limits: Limits, values: Array, location: Array) -> tuple[Array, list[tuple[Array, Array]]]:

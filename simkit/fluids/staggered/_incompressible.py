@@ -42,7 +42,7 @@ from ._input_force import given_force, inputs_of_force
 from ._loads import force_on, loads
 from ._momentum import advection, diffusion, scalar_slope, surrounded
 from ._moving import admitted, continued, fastest, motion_of, standing, taken_along
-from ._obstacle import Obstacle, with_images
+from ._obstacle import Obstacle, moves, with_images
 from ._projection import Projected, pressure_outside, project, project_through, unconverged
 from ._scalars import FlowScalar, as_scalars, check_reaction, check_start, check_state, lifted, slopes, uniform
 from ._staggered import Components, Staggered, check_alike, ends_of, open_ends_of, to_faces
@@ -159,7 +159,7 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         own = callable(force) or force is None or isinstance(force, InputForce)
         self.force = force if own else as_float_array(force)
         check_pushes(grid, self.force, buoyancy, obstacle)
-        if self.stiff and obstacle is not None and obstacle.motion is not None:
+        if self.stiff and moves(obstacle):
             raise ArgumentError(
                 'Argument `diffusion` must be "explicit" where an obstacle moves, but it is "implicit".'
             )
@@ -197,7 +197,7 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
             self.grid.check_field(scalar, "scalar")
         named = check_start(self, scalars)
         state, lost, given = started(self._known_at(time), velocity, scalar, named)
-        if self.obstacle is not None and self.obstacle.motion is not None:
+        if moves(self.obstacle):
             state = StaggeredFlow(admitted(self, time, state.velocity), state.scalar, state.scalars)
         known = not tracing((self, velocity, lost))
         if known and self.obstacle is not None and not np.isfinite(state.velocity[0]).all():
@@ -267,7 +267,7 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
     def _moved(self, t: ArrayLike, field: Components, velocity: Components) -> tuple[Components, Array | None]:
         """The slope without pressure, and the divergence that it shall take away where the obstacle moves."""
         found = self.cut_at(t, velocity[0].dtype)
-        if self.obstacle is not None and self.obstacle.motion is not None:
+        if moves(self.obstacle):
             motion = motion_of(self.obstacle, self.at, t, velocity[0].dtype)
             body = with_images(self._body(t, velocity[0].dtype).distance, self.at.periods)
             near = self._advected(continued(self.at, body, motion, velocity))
@@ -341,7 +341,7 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
             pushed = tuple(p - s * f for p, s, f in zip(pushed, inside, forces, strict=True))
         parts = zip(pushed, self.at.gradient(found.pressure), found.velocity, strict=True)
         lost = [self.at.inner(i, f - g - u) * self.at.volumes(i, f) for i, (f, g, u) in enumerate(parts)]
-        if self.obstacle is None or self.obstacle.motion is None:
+        if not moves(self.obstacle):
             return tuple(lost)
         # What is inside moves with the body: its momentum is none that the fluid lost.
         motion, body = motion_of(self.obstacle, self.at, t, pushed[0].dtype), self.cut_at(t, pushed[0].dtype)
@@ -357,7 +357,7 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
             diffusing = diffusing / LONGER
         for axis, u in enumerate(state.velocity):
             rate = rate + jnp.max(jnp.abs(u) / at.between(axis, u)) + 2 * diffusing / self.grid.spacing(axis) ** 2
-        if self.obstacle is not None and self.obstacle.motion is not None:
+        if moves(self.obstacle):
             speed = fastest(motion_of(self.obstacle, at, t, rate.dtype), self.cut_at(t, rate.dtype))
             rate = rate + speed / min(self.grid.spacing(axis) for axis in range(at.dimensions))
         return 1 / jnp.maximum(rate, jnp.finfo(rate.dtype).tiny)
@@ -429,7 +429,7 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
                 )
             found.append(with_ends(self.at, self.boundaries, u, axis))
         found = balanced(self.at, self.boundaries, laid_out(self.grid, tuple(found)))
-        if self.obstacle is None or self.obstacle.motion is not None:
+        if self.obstacle is None or moves(self.obstacle):
             found = project(self.at, found)  # a body that moves is known with the time: `start` has it
         else:
             found = self._through(*self._admitted(found))

@@ -21,7 +21,7 @@ from jaxtyping import Array
 from ..grids._images import nearest_image
 from ..lattice._body_review import moved_place
 from ._cut import Cut
-from ._obstacle import Obstacle
+from ._obstacle import Obstacle, moves
 from ._projection import project_through
 from ._staggered import Components, Staggered
 
@@ -36,7 +36,7 @@ class Motion(NamedTuple):
 
 def standing(obstacle: Obstacle, at: Staggered, t: ArrayLike, dtype: DTypeLike) -> Obstacle:
     """A body as it stands at a time, with its pivot and taps."""
-    if obstacle.motion is None:
+    if not moves(obstacle):
         return obstacle
     centre, angle = moved_place(obstacle.motion(jnp.asarray(t, dtype)), at.dimensions, dtype)
 

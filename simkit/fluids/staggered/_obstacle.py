@@ -1,7 +1,7 @@
 """Solid bodies in a flow, by their signed distances."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -41,6 +41,11 @@ class Obstacle(eqx.Module):
     pivot: Any = quantity(None, doc="point about which the torque is taken", optional=True)
     taps: Any = quantity(None, doc="two points between which the pressure differs", optional=True)
     motion: Any = None
+
+
+def moves(obstacle: Obstacle | None) -> TypeGuard[Obstacle]:
+    """Tell whether there is an obstacle that is moved."""
+    return obstacle is not None and obstacle.motion is not None
 
 
 class Disk(eqx.Module):

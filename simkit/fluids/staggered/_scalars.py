@@ -18,6 +18,7 @@ from ..grids._boundary import Boundaries, Boundary, as_boundaries
 from ..grids._checks import check_value, check_vector
 from ..grids._grid import Grid
 from ..grids._parts import on_its_parts
+from ._obstacle import moves
 from ._staggered import Components, check_alike, to_faces
 from ._state import StaggeredFlow
 
@@ -132,7 +133,7 @@ def check_reaction(reaction: Any, scalars: Any) -> Any:
 
 def uniform(system: Any, slope: Any, velocity: Components, scalar: Array) -> Any:
     """The slope of a scalar that stays uniform beside a moved body, where the velocity has a divergence."""
-    if system.obstacle is None or system.obstacle.motion is None:
+    if not moves(system.obstacle):
         return slope
     return slope + scalar * system.at.divergence(velocity)
 

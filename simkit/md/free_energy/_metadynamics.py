@@ -86,7 +86,7 @@ class Metadynamics(eqx.Module):
         return jnp.min(jnp.sum(passed, axis=(0, 1)), initial=side.size)
 
     def _beginnings(self, every: Float[Array, "samples d"]) -> tuple[Float[Array, " d"], Float[Array, " d"]]:
-        """Where periodic variables begin, behind the widest stretch without samples, and their periods; infinite of others."""
+        """Starts of periodic variables, behind their widest stretch without samples, and their periods; infinite of others."""
         begins, periods = [], []
         for k in range(every.shape[1]):
             lower, upper = self.bias.lower[k], self.bias.upper[k]
