@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, overload
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -18,10 +17,11 @@ from .._doors import check_key, check_kind, check_progress
 from .._errors import ArgumentError, SimulationError
 from .._progress import Progress, Say
 from ..core import SampledSystem, full_products
-from ..engine import awaited, check_agreed, note_trace
-from ..problem import Problem, check_problem, defining_parts, named_parts
+from ..engine import check_agreed
+from ..problem import Problem, check_problem, defining_parts
 from ._default_method import default_method
 from ._dependent_model import has_curvature
+from ._descents import ROUNDS, after_windows, beginnings, from_here, run_again, through_stages
 from ._ensemble_fit import EnsembleFit
 from ._ensemble_inversion import EnsembleKalmanInversion, fit_ensemble
 from ._field_fit import check_matrices, fit_fields
@@ -31,38 +31,25 @@ from ._fit_result import NOWHERE_LEFT, FitResult, summarise
 from ._gauss_newton import GaussNewton
 from ._horizons import check_horizons
 from ._marginal import Marginal, population_in, sharpened
-from ._method import FAILED, AbstractMethod, End, merged
-from ._runs import in_blocks, run
+from ._method import FAILED, AbstractMethod, End
+from ._recombine import recombined
+from ._runs import in_blocks
 from ._saem import SAEM
 from ._saem_fit import fit_saem
 from ._sampled import fit_sampled
-from ._screen import LOOKS, check_screen, coarse, looked_at
+from ._screen import Search, check_search
 from ._shooting import Shot, check_windows
 from ._sparse import Sparse
 from ._sparse_fit import fit_sparse
 from ._sparse_result import SparseFit
-from ._stage_line import line_of
-from ._start_queue import LANES, queued
-from ._starts import check_count_of_starts, check_drawable, drawn_starts, first_start, given_starts
+from ._start_queue import LANES
+from ._starts import check_count_of_starts, check_drawable, given_starts
 from ._stored import TOGETHER, Begun, ends_in_blocks, kept_work
 from ._swarm import AbstractSwarm, fit_swarms
 from ._watched import watcher
 
-ROUNDS = 10
-"""Number of times that starts are drawn again if they fail to simulate."""
-
-SCREENING = 25
-"""Number of steps after which draws are selected. After six the order does not predict the end yet, after twenty it nearly
-does."""
-
-NOWHERE = (
-    "No simulation ended at any of {} starts, or none had finite derivatives. Check the system with `simulate` at a value that you "
-    "trust, then narrow the priors and the bounds around it, or give `starts`; `simkit.inspect.locate` names the line of a model "
-    "whose derivative is not finite."
-)
-
-LOOSE = 1e-2
-"""The tolerance, in standard errors, of the stages before the last."""
+ROUND = "round"
+"""How the folders of later rounds are called in a store, with their numbers."""
 
 WHOLE: tuple[tuple[type, Callable[..., Any]], ...] = (
     (AbstractFieldMethod, fit_fields),
@@ -83,6 +70,7 @@ def fit(
     horizons: Sequence[float] | None = None,
     screen: int = 1,
     evolve: int = 0,
+    recombine: int = 0,
     windows: int = 1,
     store: str | Path | None = None,
     within: Within = None,
@@ -122,6 +110,7 @@ def fit(
     horizons: Sequence[float] | None = None,
     screen: int = 1,
     evolve: int = 0,
+    recombine: int = 0,
     windows: int = 1,
     store: str | Path | None = None,
     within: Within = None,
@@ -145,6 +134,7 @@ def fit(
     horizons: Sequence[float] | None = None,
     screen: int = 1,
     evolve: int = 0,
+    recombine: int = 0,
     windows: int = 1,
     store: str | Path | None = None,
     within: Within = None,
@@ -176,6 +166,9 @@ def fit(
     - `evolve`: the draws that were looked at, `screen` for each start and 40 at least, evolve for so many generations in place of
         their coarse steps (differential evolution: one coarse simulation a draw and generation, no derivatives), and the best go
         on as the starts. Where bounds are many decades apart and most draws lie on plateaus, 300, with `screen=3`.
+    - `recombine`: rounds of scatter search: as many starts as before begin between and beyond the places where others ended
+        (thirty are looked at for each), so many times, or until all end at one place. Each round costs what the starts cost,
+        less where most end alike. Where the best starts disagree though each has converged, 4.
     - `windows`: multiple shooting. Each experiment is cut into so many windows of equally many data times, each with a start of
         its own, which are fitted together and joined more and more closely; where that ends the fit of the whole begins. For
         oscillations and chaos over many periods: about two windows a period, or one for each time in which errors double twice.
@@ -209,7 +202,7 @@ def fit(
     if problem.size == 0:
         raise ArgumentError("Argument `problem` must have free parameters, but it has none.")
     others = {"horizons": (horizons, None), "screen": (screen, 1), "evolve": (evolve, 0), "windows": (windows, 1)}
-    others |= {"store": (store, None), "within": (within, None)}
+    others |= {"recombine": (recombine, 0), "store": (store, None), "within": (within, None)}
     method = default_method(problem) if method is None else method
     if isinstance(method, Sparse):
         own = lambda problem, key: fit(
@@ -219,6 +212,7 @@ def fit(
             horizons=horizons,
             screen=screen,
             evolve=evolve,
+            recombine=recombine,
             windows=windows,
             store=store,
             within=within,
@@ -252,13 +246,14 @@ def fit(
         if isinstance(problem.base.system, SampledSystem):
             quiet, key = Progress(None, 0, False), jax.random.key(0) if key is None else key
             once = lambda problem, start: _fit_once(
-                problem, method, start, key, horizons, 1, 0, 1, None, Budget(), quiet
+                problem, method, start, key, horizons, Search(1, 0, 0), 1, None, Budget(), quiet
             )
             others = {name: pair for name, pair in others.items() if name != "store"}
             asked = {"method": method, "starts": starts, "key": key}
             with kept_work(store, "fit", problem, asked) as held:
                 return fit_sampled(problem, once, starts, key, others, counter, held)
-        return _fit_once(problem, method, starts, key, horizons, screen, evolve, windows, store, budget, counter)
+        search = Search(screen, evolve, recombine)
+        return _fit_once(problem, method, starts, key, horizons, search, windows, store, budget, counter)
 
 
 def _fit_once(
@@ -267,8 +262,7 @@ def _fit_once(
     starts: ArrayLike | Sequence[Any],
     key: PRNGKeyArray | None,
     horizons: Sequence[float] | None,
-    screen: int,
-    evolve: int,
+    search: Search,
     windows: int,
     store: str | Path | None,
     budget: Budget,
@@ -285,164 +279,49 @@ def _fit_once(
         check_count_of_starts(starts)
         check_drawable(problem)
         given = starts
-    screen = check_screen(screen, given, evolve)
+    check_search(search, given)
     key = jax.random.key(0) if key is None else key
-    begin = lambda together: _begin(problem, method, stages, given, key, (screen, evolve), together, counter)
+    begin = lambda together: beginnings(problem, method, stages, given, key, search, together, counter)
     shot = Shot(problem, windows) if windows > 1 else None
+    together = store is not None or budget.seconds is not None or counter.watched
+    asked = {"method": method, "starts": given, "key": key, "horizons": stages, "screen": search.screen}
+    asked |= {"windows": windows} if windows > 1 else {}
+    asked |= {"evolve": search.evolve} if search.evolve else {}
+    told = watcher(problem, method, counter)
 
     def through(begun: Begun, told: Progress, best: float | None) -> End:
-        return _through(lean, method, stages, _joined(shot, method, begun, told), told, best)
+        return through_stages(lean, method, stages, after_windows(shot, method, begun, told), told, best)
 
-    together = store is not None or budget.seconds is not None or counter.watched
-    if not together:
+    def ended(begin: Callable[[int | None], Begun], through: Callable[..., End], best: float, name: str) -> End:
+        if together:
+            folder = None if store is None else f"{store}/{name}" if name else store
+            return ends_in_blocks(
+                folder, problem, {**asked, "round": name} if name else asked, begin, through, counter, told
+            )
         begun = begin(None)
-        end = through(begun, counter, np.inf if len(begun.z) > LANES else None)
-    else:
-        asked = {"method": method, "starts": given, "key": key, "horizons": stages, "screen": screen}
-        asked |= {"windows": windows} if windows > 1 else {}
-        asked |= {"evolve": evolve} if evolve else {}
-        told = watcher(problem, method, counter)
-        end = ends_in_blocks(store, problem, asked, begin, through, counter, told)
+        return through(begun, counter, best if len(begun.z) > LANES else None)
+
+    end = ended(begin, through, np.inf, "")
     if (np.asarray(end.status) == FAILED).all():
         tried = ", ".join(f"{stage:g}" for stage in stages)
         advice = " Where less data lead astray, `horizons=(1.0,)` fits all of them at once." if len(stages) > 1 else ""
         raise SimulationError(f"{NOWHERE_LEFT} Horizons tried: {tried} of each experiment's time.{advice}")
-    integrated, count, size = 0, len(end.iterations), TOGETHER if together else None
+    count, size = len(end.iterations), TOGETHER if together else None
+    last = lambda begun, told, best: through_stages(lean, method, stages[-1:], begun, told, best)
+    for turn in range(search.recombine if not budget.cut else 0):
+        least = float(np.min(np.asarray(end.model.value)))
+        z = recombined(problem, end, count, jax.random.fold_in(key, ROUNDS + 2 + turn))
+        if z is None or budget.cut:
+            break
+        counter.tell(
+            f"round {turn + 1} of {search.recombine}: {count} starts between and beyond where others ended, best {least:.6g}"
+        )
+        more = ended(lambda _, z=z: from_here(z), last, least, f"{ROUND}{turn + 1}")
+        end = jax.tree.map(lambda *parts: jnp.asarray(np.concatenate(parts)), end, more)
+    integrated = 0
     if isinstance(method, Marginal):
         once = lambda z: in_blocks(lean, method.once, 1.0, z, size or count, count)
         end, integrated = sharpened(lean, end, once), problem.size - population_in(problem).shared
-    again = functools.partial(_again, lean, method, count, size)
+    again = functools.partial(run_again, lean, method, count, size)
     found = summarise(problem, method.name, end, end.iterations, end.failures, integrated, again)
     return dataclasses.replace(found, cut=budget.cut)
-
-
-def _begin(
-    problem: Problem,
-    method: AbstractMethod,
-    stages: tuple[float, ...],
-    starts: int | np.integer | Array,
-    key: PRNGKeyArray,
-    screen: tuple[int, int],
-    together: int | None,
-    counter: Progress,
-) -> Begun:
-    """Return the starting points: given, or drawn, drawn again where they failed, and screened; so many `together`, or all.
-
-    `screen` is how many draws there are for each start, and for how many generations they evolve.
-    """
-    if not isinstance(starts, int | np.integer):
-        return _from_here(starts)
-    lean, (draws, generations) = problem.lean(), screen
-    z = first_start(problem, drawn_starts(lean, jax.random.fold_in(key, 0), int(starts)))
-    if draws > 1:
-        z = looked_at(problem, jax.random.fold_in(key, ROUNDS + 1), int(starts) * draws, generations)
-        looks = f"screening: {LOOKS * len(z)} draws looked at, the best {len(z)}"
-        if generations:
-            counter.tell(f"{looks} evolved for {generations} generations")
-            return _from_here(z[: int(starts)])
-        counter.tell(f"{looks} take {SCREENING} steps")
-        return _screened(lean, method.loosened(LOOSE, SCREENING), stages[0], z, int(starts), together)
-    z, redrawn = _replace_failing(lean, method, z, key, together)
-    counter.tell(f"{len(z)} starts drawn, {redrawn} drawn again because they failed to simulate")
-    return _from_here(z)
-
-
-def _from_here(z: Array) -> Begun:
-    """Starts that took nothing to find."""
-    return Begun(z, jnp.zeros(len(z), int), jnp.zeros(len(z), int))
-
-
-def _through(
-    problem: Problem,
-    method: AbstractMethod,
-    stages: tuple[float, ...],
-    begun: Begun,
-    counter: Progress,
-    best: float | None,
-) -> End:
-    """All stages, with what they took together; `best` as for `run`, for the last stage, of which alone it can be known."""
-    (z, iterations, failures), end = begun, None
-    for fraction in stages:
-        last = fraction == stages[-1]
-        known = best if last or best is None else np.inf
-        stage = method if last else method.loosened(LOOSE)
-        end = run(problem, stage, fraction, z, np.zeros(np.shape(z), bool), known)
-        lost = np.asarray(end.status) == FAILED
-        if fraction != stages[0] and lost.any():
-            # What less data left open may not simulate the rest: those begin once more where they came from.
-            back = np.where(lost[:, None], np.asarray(begun.z), np.asarray(end.z))
-            end = merged(lost, run(problem, stage, fraction, back, np.zeros(np.shape(z), bool), known), end)
-        z, iterations, failures = end.z, iterations + end.iterations, failures + end.failures
-        if not counter.silent:
-            counter.tell(line_of(fraction, end))
-    assert end is not None  # there is at least one stage
-    return End(end.z, end.model, end.status, iterations, failures)
-
-
-def _joined(shot: Shot | None, method: AbstractMethod, begun: Begun, counter: Progress) -> Begun:
-    """Return the starting points after multiple shooting, and its cost."""
-    if shot is None:
-        return begun
-    z, iterations, failures = shot.lifted(begun.z), begun.iterations, begun.failures
-    for scale, problem, held in shot.stages():
-        end = _run_here(problem, method.loosened(LOOSE), z, jnp.asarray(np.broadcast_to(held, np.shape(z))))
-        z, iterations, failures = end.z, iterations + end.iterations, failures + end.failures
-        if not counter.silent:
-            fixed = "windows start on curves through the data" if held.any() else f"gaps {scale:g}"
-            counter.tell(f"{shot.later + 1} windows, {fixed}: " + line_of(1.0, end))
-    return Begun(z[:, : begun.z.shape[1]], iterations, failures)
-
-
-def _run_here(problem: Problem, method: AbstractMethod, z: Array, held: Array) -> End:
-    """All starts in windows, on one device: spread over several of them, these loops have been seen to wait for each other."""
-    if isinstance(method, GaussNewton) and len(z) > LANES:
-        return queued(problem, method, jnp.ones((), z.dtype), z, held, None, spread=False)
-    return awaited(_run_together(problem, method, z, held), "fit", f"in windows, from {len(z)} starts")
-
-
-@eqx.filter_jit
-def _run_together(problem: Problem, method: AbstractMethod, z: Array, held: Array) -> End:
-    note_trace("fit, windows", named_parts(problem) | {"method": method, "starts": z})
-    return jax.vmap(lambda z, held: method.descend(problem, z, held))(z, held)
-
-
-def _again(
-    problem: Problem, method: AbstractMethod, starts: int, together: int | None, z: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Run short descents from a few places with the program of the fit; return where they end and the objective there."""
-    # Filled up to the lanes of the fit, so that its programs serve.
-    rows = np.minimum(np.arange(max(len(z), min(starts, LANES))), len(z) - 1)
-    places = jnp.asarray(z[rows], problem.times.dtype)
-    end = in_blocks(problem, method.loosened(LOOSE, SCREENING), 1.0, places, together or starts, starts)
-    return np.asarray(end.z, float)[: len(z)], np.asarray(end.model.value, float)[: len(z)]
-
-
-def _replace_failing(
-    problem: Problem, method: AbstractMethod, z: Array, key: PRNGKeyArray, together: int | None
-) -> tuple[Array, int]:
-    """The starts, with those that fail to simulate drawn again."""
-    redrawn, probe, failing = 0, method.loosened(LOOSE, 1), np.ones(len(z), bool)
-    for i in range(ROUNDS):
-        failing = in_blocks(problem, probe, 1.0, z, together or len(z), len(z)).status == FAILED
-        if not failing.any():
-            return z, redrawn
-        redrawn += int(failing.sum())
-        z = jnp.where(failing[:, None], drawn_starts(problem, jax.random.fold_in(key, i + 1), len(z)), z)
-    if failing.all():
-        tried = f"Tried: all data at once, from {len(z)} draws of the priors and {ROUNDS} times as many in their place."
-        raise SimulationError(f"{NOWHERE.format(len(z) * (ROUNDS + 1))} {tried}")
-    return z, redrawn
-
-
-def _screened(
-    problem: Problem, method: AbstractMethod, fraction: float, z: Array, starts: int, together: int | None
-) -> Begun:
-    """The best of more draws, after a few steps each, by the program of the fit; and what that took."""
-    end = in_blocks(coarse(problem), method, fraction, z, together or len(z), starts)
-    value = end.model.value
-    if not np.isfinite(value).any():
-        raise SimulationError(
-            f"{NOWHERE.format(LOOKS * len(z))} Tried: the first {fraction:g} of each experiment's time, from draws of the priors."
-        )
-    best = np.argsort(np.where(np.isfinite(value), value, np.inf), kind="stable")[:starts]
-    return Begun(*(jnp.asarray(np.asarray(x)[best]) for x in (end.z, end.iterations, end.failures)))

@@ -1,5 +1,7 @@
 """Draws looked at before a fit: one coarse simulation each tells those from which something can be fitted."""
 
+from typing import NamedTuple
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -38,7 +40,7 @@ def looked_at(
     rough = coarse(lean)
     draws = range(-(-LOOKS * count // TOGETHER))
     found = np.concatenate([np.asarray(drawn_starts(lean, jax.random.fold_in(key, i), TOGETHER)) for i in draws])
-    values = lambda z: _values_of(rough, z)
+    values = lambda z: values_of(rough, z)
     size = max(count, POPULATION) if generations else count
     z = found[np.argsort(values(found), kind="stable")[:size]]
     if generations:
@@ -60,7 +62,7 @@ def coarse(problem: Problem) -> Problem:
     )
 
 
-def _values_of(problem: Problem, z: np.ndarray) -> np.ndarray:
+def values_of(problem: Problem, z: np.ndarray) -> np.ndarray:
     """The values of any number of places, by one program."""
     parts = []
     for i in range(0, len(z), TOGETHER):
@@ -92,17 +94,24 @@ def _values(problem: Problem, z: Array) -> Float[Array, " starts"]:
     return over_members(one, problem, z)
 
 
-def check_screen(screen: object, starts: object, evolve: object) -> int:
-    """Refuse a number of draws for each start, or of generations, that is none, or that goes with no drawn starts.
+class Search(NamedTuple):
+    """How a fit looks for where to begin: draws for each start, generations in which they evolve, and rounds of scatter search."""
+
+    screen: int
+    evolve: int
+    recombine: int
+
+
+def check_search(search: Search, starts: object) -> None:
+    """Refuse numbers of draws, generations or rounds that are none, or that go with no drawn starts.
 
     **Raises:** an `ArgumentError`.
     """
-    if not isinstance(screen, int) or isinstance(screen, bool) or screen < 1:
-        raise ArgumentError(f"Argument `screen` must be a whole number of at least 1, but it is {screen!r}.")
-    if screen > 1 and not isinstance(starts, int | np.integer):
+    for name, value in search._asdict().items():
+        least = 1 if name == "screen" else 0
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise ArgumentError(f"Argument `{name}` must be a whole number of at least {least}, but it is {value!r}.")
+    if search.screen > 1 and not isinstance(starts, int | np.integer):
         raise ArgumentError("Argument `screen` goes with a number of `starts` to draw, but they are given.")
-    if not isinstance(evolve, int) or isinstance(evolve, bool) or evolve < 0:
-        raise ArgumentError(f"Argument `evolve` must be a whole number of at least 0, but it is {evolve!r}.")
-    if evolve and screen == 1:
+    if search.evolve and search.screen == 1:
         raise ArgumentError("Argument `evolve` needs draws that were looked at: give `screen` too, such as `screen=3`.")
-    return screen

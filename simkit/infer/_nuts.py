@@ -1,16 +1,16 @@
-"""NUTS: Hamiltonian Monte Carlo without a path length to tune, in NumPyro's kernel and our own loop."""
+"""NUTS: Hamiltonian Monte Carlo without a path length to tune."""
 
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax.scipy.linalg import solve_triangular
-from jaxtyping import Array, Float, PyTree
-from numpyro.infer import NUTS as Kernel
+import numpy as np
+from jaxtyping import Array, Float
+from numpyro.infer.hmc_util import build_adaptation_schedule
 
 from ..engine import note_trace, over_members
-from ..linear import cholesky, shielded
+from ._nuts_tree import LOOK, SEARCH, Block, Chain, grown
 from ._target import Target
 
 
@@ -22,9 +22,9 @@ class NUTS(eqx.Module):
     - `target_accept`: the mean acceptance probability that the step size is tuned to; raise it towards 0.99 when
         trajectories diverge.
     - `max_depth`: a trajectory takes at most `2**max_depth` steps.
-    - `block`: draws between two reports of progress; the loop is compiled once for a block.
+    - `block`: draws between two reports of progress, at most; the loop is compiled once for a block.
 
-    **Reference:** Hoffman & Gelman (2014), Journal of Machine Learning Research 15:1593.
+    **Reference:** Hoffman & Gelman (2014), Journal of Machine Learning Research 15:1593; Betancourt (2017), arXiv:1701.02434.
     """
 
     target_accept: float = eqx.field(static=True, default=0.8)
@@ -42,13 +42,6 @@ class Chains(NamedTuple):
     accept: Array
 
 
-class Start(NamedTuple):
-    """Initial positions of chains in unconstrained coordinates, with covariances as first inverse mass matrices."""
-
-    u: Float[Array, "chain parameter"]
-    covariance: Float[Array, "chain parameter parameter"]
-
-
 FEW_DRAWS = 4
 """Draws of warm-up for each parameter below which the mass matrix keeps the correlations of the start.
 
@@ -56,115 +49,168 @@ A covariance of n draws of d parameters, used as mass matrix, leaves a condition
 (Marchenko & Pastur), and the last window of the warm-up holds about half of its draws: 34 at this limit, and no end at d = n.
 """
 
+SHRUNK, TOWARDS = 5.0, 1e-3
+"""Number of draws that a learnt covariance is shrunk by, and the part of the identity that it is shrunk towards: Stan's."""
+
 
 class Frame(NamedTuple):
-    """Coordinates in which a chain moves: u = root x.
+    """Coordinates in which chains move: u = root x, a root for each chain.
 
-    For few parameters `root` holds widths alone, and the mass matrix learns correlations; for many it is a root of the
-    covariance of the start, and the mass matrix learns widths along its columns.
+    For few parameters `roots` holds widths alone, and the mass matrix learns correlations; for many it is a root of the
+    covariance of the start, and the mass matrix learns widths along its columns. Learning adds a thousandth of the identity to
+    covariances, which is more than those of parameters in small units.
     """
 
-    root: Array
+    roots: np.ndarray
     many: bool
 
     @classmethod
-    def of(cls, covariance: Array, warmup: int) -> "Frame":
-        """The frame of a chain that starts with this covariance."""
-        widths = _widths(covariance)
-        if warmup >= FEW_DRAWS * covariance.shape[0]:
+    def of(cls, covariances: Float[np.ndarray, "chain d d"], warmup: int) -> "Frame":
+        """The frame of chains that start with these covariances."""
+        covariances = np.asarray(covariances, float)
+        variances = np.diagonal(covariances, axis1=1, axis2=2)
+        known = np.isfinite(variances) & (variances > 0)
+        widths = np.where(known, np.sqrt(np.where(known, variances, 1)), 1)
+        if warmup >= FEW_DRAWS * covariances.shape[1]:
             return cls(widths, False)
-        root = cholesky(covariance / widths[:, None] / widths) * widths[:, None]
-        return cls(jnp.where(jnp.isfinite(root).all(), root, jnp.diag(widths)), True)
+        return cls(np.stack([_root(c / w[:, None] / w) * w[:, None] for c, w in zip(covariances, widths)]), True)
 
-    def place(self, x: Array) -> Array:
-        """Coordinates of the frame -> unconstrained coordinates."""
-        return self.root @ x.astype(self.root.dtype) if self.many else x * self.root
-
-    def inside(self, u: Array) -> Array:
+    def inside(self, places: Float[np.ndarray, "chain d"]) -> np.ndarray:
         """Unconstrained coordinates -> coordinates of the frame."""
-        return _default(solve_triangular(self.root, u, lower=True) if self.many else u / self.root)
+        return np.linalg.solve(self.roots, places[..., None])[..., 0] if self.many else places / self.roots
 
 
-def kernel_for(target: Target, method: NUTS, covariance: Array, frame: Frame) -> Kernel:
-    """NumPyro's kernel for one chain. A kernel is made anew in every trace and never kept: it holds traced arrays.
+def _root(covariance: np.ndarray) -> np.ndarray:
+    """The lower root of a covariance; of its diagonal where it has none."""
+    try:
+        return np.linalg.cholesky(covariance)
+    except np.linalg.LinAlgError:
+        return np.diag(np.sqrt(np.diag(covariance)))
 
-    It works in JAX's default float type, whatever that of the problem, and in coordinates over the widths of the start: its
-    adaptation adds a thousandth of the identity to covariances, which is more than those of parameters in small units.
-    """
+
+def first_chains(frame: Frame, covariances: np.ndarray, places: np.ndarray) -> Chain:
+    """Chains whose places nothing is known of yet; their first block tells the densities there, and makes no draw."""
+    x = frame.inside(np.asarray(places, float))
+    count, d = x.shape
+    if frame.many:
+        spreads = np.ones((count, d))
+    else:
+        spreads = np.asarray(covariances, float) / frame.roots[:, :, None] / frame.roots[:, None]
+    zero, whole = np.zeros(count), np.zeros(count, np.int32)
+    chain = Chain(
+        x,
+        np.zeros_like(x),
+        zero,
+        *(whole + LOOK, whole, np.zeros(count, np.uint32)),
+        np.zeros((count, d + 3)),
+        np.full(count, 0.5),
+        np.zeros((count, 4)),
+        spreads,
+        _momenta(spreads),
+        *(np.zeros_like(x), np.zeros_like(spreads), zero),
+    )
+    return as_arrays(chain)
+
+
+def searching(chain: Chain) -> Chain:
+    """Chains that look for the length of their steps next."""
+    return as_arrays(chain._replace(phase=np.full(np.shape(chain.phase), SEARCH, np.int32)))
+
+
+def as_arrays(chain: Chain) -> Chain:
+    """Chains in JAX's default types, whatever that of the problem: what a program of them is compiled for."""
+    real = jnp.result_type(float)
+    return Chain(*(jnp.asarray(x, real if np.issubdtype(x.dtype, np.floating) else x.dtype) for x in chain))
+
+
+def _momenta(spreads: np.ndarray) -> np.ndarray:
+    """What turns white numbers to momenta: roots of the mass matrices."""
+    if spreads.ndim == 2:
+        return 1 / np.sqrt(spreads)
+    return np.stack([np.linalg.inv(_root(spread)).T for spread in spreads])
+
+
+class Part(NamedTuple):
+    """A block of draws: where it ends, what is learnt in it, and whether a window, or the warm-up, ends with it."""
+
+    until: int
+    warming: bool
+    learning: bool
+    window_ends: bool
+    warmup_ends: bool
+
+
+def parts(warmup: int, total: int, size: int) -> list[Part]:
+    """The blocks of a run, of `size` draws at most: none goes over the end of a window of the warm-up."""
+    windows = [(pair.start, pair.end + 1) for pair in build_adaptation_schedule(warmup)] if warmup else []
+    found = []
+    for number, (begin, end) in enumerate(windows):
+        learning = 0 < number < len(windows) - 1
+        for until in [*range(begin + size, end, size), end]:
+            found.append(Part(until, True, learning, learning and until == end, until == warmup))
+    return found + [Part(until, False, False, False, False) for until in range(warmup + size, total + size, size)]
+
+
+@eqx.filter_jit
+def advance(target: Target, method: NUTS, roots: Array, chains: Chain, keys: Array, block: Block, size: int) -> Any:
+    """Every chain to the end of a block of at most `size` draws, or to the density of its place."""
+    count = chains.place.shape[0]
+    note_trace("sample", target.parts() | {"method": method, "chains": count, "mass": chains.spread, "block": size})
     dtype = target.problem.bounds.dtype
     # Momenta at still lower densities have squares that overflow, whose products may sum to a kinetic energy of minus infinity:
     # a step there would be taken.
     highest = jnp.finfo(dtype).max ** (1 / 3)
 
-    def potential(x: Array) -> Array:
-        value = -target.log_density(frame.place(x).astype(dtype)).astype(x.dtype)
-        return jnp.where(value < highest, value, jnp.inf)
+    def run(shared: Any, members: Any) -> Any:
+        (target, block), (chains, roots, keys) = shared, members
 
-    scaled = jnp.ones_like(covariance[0]) if frame.many else covariance / frame.root[:, None] / frame.root
-    return Kernel(
-        potential_fn=potential,
-        inverse_mass_matrix=_default(scaled),
-        dense_mass=not frame.many,
-        step_size=0.5,
-        target_accept_prob=method.target_accept,
-        max_tree_depth=method.max_depth,
-        forward_mode_differentiation=target.gradient == "forward",
-    )
+        def unconstrained(root: Array, x: Array) -> Array:
+            return (root @ x if root.ndim == 2 else x * root).astype(dtype)
 
+        def energy(x: Array, root: Array) -> tuple[Array, Array]:
+            value = -target.log_density(unconstrained(root, x)).astype(x.dtype)
+            value = jnp.where(value < highest, value, jnp.inf)
+            return value, value
 
-def _widths(covariance: Array) -> Array:
-    """Standard deviations of the parameters; 1 where there is none."""
-    variances = jnp.diagonal(covariance)
-    known = jnp.isfinite(variances) & (variances > 0)
-    return jnp.where(known, jnp.sqrt(jnp.where(known, variances, 1)), 1)
+        slope = (jax.jacfwd if target.gradient == "forward" else jax.grad)(energy, has_aux=True)
+        energy_of = lambda root, x: slope(x, root)[::-1]
+        chains, rows = grown(energy_of, roots, chains, keys, block, size, method.max_depth)
+        x, (value, diverging, steps, accept) = rows[..., :-4], jnp.moveaxis(rows[..., -4:], -1, 0)
+        u = jax.vmap(lambda root, x: jax.vmap(lambda x: unconstrained(root, x))(x))(roots, x)
+        theta, density = target.in_natural_units(u, -value.astype(dtype))
+        return chains, Chains(theta, density, diverging > 0, steps.astype(int), accept.astype(dtype))
 
-
-@eqx.filter_jit
-def first_states(target: Target, method: NUTS, start: Start, keys: Array, warmup: int) -> Any:
-    """The state of every chain before its first draw."""
-    note_trace("sample, first states", target.parts() | {"method": method, "chains": start.u, "warmup": warmup})
-    return over_members(_first(method, warmup), target, (start.u, start.covariance, keys))
+    return over_members(run, (target, block), (chains, roots, keys), together=True)
 
 
-@eqx.filter_jit
-def advance(
-    target: Target, method: NUTS, covariance: Array, states: PyTree, warmup: int, draws: int
-) -> tuple[Any, Chains]:
-    """Every chain some draws further."""
-    chains = jax.tree.leaves(states)[0]
-    note_trace("sample", target.parts() | {"method": method, "chains": chains, "warmup": warmup, "block": draws})
-
-    def chain(target: Target, member: PyTree) -> Any:
-        state, covariance = member
-        frame = Frame.of(covariance, warmup)
-        kernel = kernel_for(target, method, covariance, frame)
-        # The kernel prepares its sampling function in `init`; the abstract call does that and compiles nothing.
-        jax.eval_shape(lambda u, key: kernel.init(key, warmup, init_params=u), state.z, state.rng_key)
-
-        def one(state: PyTree) -> Any:
-            state = kernel.sample(state, (), {})
-            u = frame.place(state.z).astype(covariance.dtype)
-            density = -state.potential_energy.astype(u.dtype) - target.coordinates.log_volume(u)
-            found = target.coordinates.natural(u), density, state.diverging, state.num_steps
-            return state, (*found, state.accept_prob.astype(u.dtype))
-
-        # Its adaptation decomposes the covariance of each chain.
-        one = shielded(one)
-        state, found = jax.lax.scan(lambda state, _: one(state), state, None, length=draws)
-        return state, Chains(*found)
-
-    return over_members(chain, target, (states, covariance))
+def block_of(method: NUTS, part: Part) -> Block:
+    """What a program of chains is told of a block."""
+    real = jnp.result_type(float)
+    flags = jnp.asarray(part.warming), jnp.asarray(part.learning)
+    return Block(jnp.asarray(part.until, jnp.int32), *flags, jnp.asarray(method.target_accept, real))
 
 
-def _first(method: NUTS, warmup: int) -> Any:
-    def init(target: Target, member: PyTree) -> Any:
-        u, covariance, key = member
-        frame = Frame.of(covariance, warmup)
-        kernel = kernel_for(target, method, covariance, frame)
-        return shielded(lambda x, key: kernel.init(key, warmup, init_params=x))(frame.inside(u), key)
+def retuned(chain: Chain, part: Part) -> Chain:
+    """Chains after a block: with the mass matrix of the window that ends there, and the mean length of the warm-up's steps.
 
-    return init
-
-
-def _default(x: Array) -> Array:
-    return x.astype(jnp.result_type(float))
+    On the host, so that a program does not begin anew from states that it has spread over devices.
+    """
+    held = Chain(*(np.array(x) for x in chain))
+    if part.window_ends:
+        seen = held.seen.astype(float)
+        each = seen.reshape(-1, *[1] * (held.scatter.ndim - 1))
+        one = np.eye(held.mean.shape[1]) if held.scatter.ndim == 3 else np.ones(held.mean.shape[1])
+        learnt = (
+            held.scatter / np.maximum(each - 1, 1) * (each / (each + SHRUNK)) + TOWARDS * SHRUNK / (each + SHRUNK) * one
+        )
+        held = held._replace(
+            spread=learnt,
+            root=_momenta(learnt),
+            phase=np.full_like(held.phase, SEARCH),
+            mean=np.zeros_like(held.mean),
+            scatter=np.zeros_like(held.scatter),
+            seen=np.zeros_like(held.seen),
+        )
+    if part.warmup_ends:
+        held = held._replace(step=np.exp(held.averaging[:, 0]))
+    return as_arrays(held)

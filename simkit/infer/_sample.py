@@ -2,41 +2,36 @@
 
 import contextlib
 import dataclasses
-import functools
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array, PRNGKeyArray, PyTree
+from jaxtyping import PRNGKeyArray
 
 from .._budget import Within, budgeted, time_left
 from .._doors import check_key, check_kind, check_progress
-from .._errors import ArgumentError, SamplingError, TimeUpError
+from .._errors import ArgumentError, TimeUpError
 from .._progress import Progress, Say
 from ..core import SampledSystem, full_products
-from ..engine import awaited
 from ..fitting import FieldFit, FitResult, GaussNewtonCG, check_fit, fit
 from ..problem import Problem, check_dense, check_gaussian, check_problem, defining_parts
-from ..stores import Journal, describe, journal
+from ..stores import describe, journal
 from ._averages import sample_averages
 from ._counts import Counts
-from ._diagnostics import describe_quality, stuck_chains
 from ._ensemble_sampler import EnsembleSampler, sample_ensemble
-from ._journal_blocks import in_blocks
 from ._laplace import LaplaceApproximation, Variational, sample_laplace, sample_variational
 from ._mclmc import MCLMC, sample_mclmc
-from ._modes import Modes, describe_modes, modes_of, visited
+from ._modes import modes_of
 from ._nested import NestedSampling, sample_nested
-from ._nuts import NUTS, Chains, Start, advance, first_states
+from ._nuts import NUTS
+from ._nuts_run import sample_nuts
 from ._parallel_tempering import ParallelTempering, sample_parallel
 from ._particle_gibbs import ParticleGibbs, check_particles, sample_particle_gibbs
 from ._particle_metropolis import ParticleMetropolis, check_estimated, sample_particle_metropolis
 from ._pathfinder import Pathfinder, sample_pathfinder
 from ._posterior import Posterior
-from ._starts import laplace_start, spread_starts
+from ._starts import laplace_start
 from ._target import Target, target_of
 from ._tempered import TemperedSMC, sample_tempered
 from .likelihood_free import (
@@ -81,9 +76,6 @@ LIKELIHOOD_FREE = ABCSMC, LearnedPosterior, NeuralLikelihood, NeuralPosterior
 
 CUTTABLE = NUTS | EnsembleSampler | ParticleGibbs | ParticleMetropolis
 """Methods that go in blocks of draws, which a store keeps."""
-
-RESTARTS = 2
-"""Number of restarts of stuck chains before the result is refused."""
 
 
 @full_products
@@ -246,7 +238,7 @@ def _sample(
                 return sample_mclmc(target, method, modes, Counts(chains, draws, warmup), run_key)
             if isinstance(method, EnsembleSampler):
                 return sample_ensemble(target, method, modes, chains, draws, warmup, run_key, held)
-            return _sample_nuts(target, method, modes, chains, draws, warmup, run_key, counter, held)
+            return sample_nuts(target, method, modes, counts, run_key, counter, held)
 
 
 def _fit_before(problem: Problem, key: PRNGKeyArray, store: str | Path | None) -> FitResult:
@@ -311,112 +303,3 @@ def check_counts(**counts: int) -> None:
     for name, value in counts.items():
         if not isinstance(value, int) or value < (0 if name == "warmup" else 1):
             raise ArgumentError(f"Argument `{name}` must be a positive integer, but it is {value!r}.")
-
-
-def _sample_nuts(
-    target: Target,
-    method: NUTS,
-    modes: Modes,
-    chains: int,
-    draws: int,
-    warmup: int,
-    key: PRNGKeyArray,
-    counter: Progress,
-    held: Journal | None,
-) -> Posterior:
-    place, run, again = jax.random.split(key, 3)
-    mode = modes.allotted(chains)
-    covariance = jnp.asarray(modes.covariances[mode])
-    roots = jnp.asarray(modes.roots()[mode])
-    spread = spread_starts(target, jnp.asarray(modes.centers[mode]), roots, jnp.asarray(mode), place)
-    begin = awaited(spread, "sample", "where chains begin")
-
-    def run_all(start: Start, key: PRNGKeyArray, label: str) -> Chains:
-        return _run_chains(target, method, start, key, warmup, draws, counter, held, label)
-
-    found = run_all(Start(begin, covariance), run, "draws")
-    warnings: list[str] = []
-    for attempt in range(RESTARTS + 1):
-        stuck = stuck_chains(found.theta, found.log_density)
-        if not stuck:
-            break
-        if found.theta.shape[1] < draws:  # the time was up: what is stuck is judged once all draws are there
-            named = ", ".join(f"chain {chain + 1} ({reason})" for chain, reason in stuck.items())
-            warnings.append(f"Stuck so far: {named}.")
-            break
-        named = "; ".join(f"chain {chain + 1} ({reason})" for chain, reason in stuck.items())
-        if attempt == RESTARTS or len(stuck) == chains:
-            raise SamplingError(
-                f"Stuck after {attempt} restart(s): {named}. Chains that are stuck must not be averaged with the others. Look at "
-                "the fit's `optima()`, take `TemperedSMC()`, give more informative priors, or reparametrise."
-            )
-        warnings.append(f"Stuck and started again from the others: {named}.")
-        place, run, again = jax.random.split(again, 3)
-        # What the others drew decides where the stuck ones begin, so a run with more draws has other second chances.
-        again_all = functools.partial(run_all, label=f"again{attempt + 1}of{draws}")
-        found = _restarted(target, found, covariance, stuck, again_all, place, run)
-    explained = []
-    if len(modes.shares) > 1:
-        u = jax.vmap(jax.vmap(target.coordinates.unconstrained))(found.theta)
-        explained = describe_modes(modes, chains, visited(modes, np.asarray(u)))
-    warnings += explained + describe_quality(found.theta, found.diverging, bool(explained))
-    problem = target.problem
-    units = problem.units
-    return Posterior(*found, problem.names, units, "NUTS", tuple(warnings))
-
-
-def _restarted(
-    target: Target,
-    found: Chains,
-    covariance: Array,
-    stuck: dict[int, str],
-    run_all: Callable[..., Chains],
-    place: PRNGKeyArray,
-    run: PRNGKeyArray,
-) -> Chains:
-    """The chains with the stuck ones run again from draws of the good ones, in the program that is compiled already."""
-    chains = found.theta.shape[0]
-    good = [chain for chain in range(chains) if chain not in stuck]
-    pool = jnp.concatenate([found.theta[chain] for chain in good])
-    picks = jax.random.choice(place, pool.shape[0], (chains,), replace=pool.shape[0] < chains)
-    begin = jax.vmap(target.coordinates.unconstrained)(pool[picks])
-    origin = jnp.array(good)[picks // found.theta.shape[1]]
-    fresh = run_all(Start(begin, covariance[origin]), run)
-    replace = jnp.array([chain in stuck for chain in range(chains)])
-
-    def merge(new: Array, old: Array) -> Array:
-        return jnp.where(replace.reshape((-1,) + (1,) * (new.ndim - 1)), new, old)
-
-    return jax.tree.map(merge, fresh, found)
-
-
-def _run_chains(
-    target: Target,
-    method: NUTS,
-    start: Start,
-    key: PRNGKeyArray,
-    warmup: int,
-    draws: int,
-    counter: Progress,
-    held: Journal | None,
-    label: str,
-) -> Chains:
-    """Blocks of draws in a Python loop around one compiled program: progress, Ctrl-C and stores come for free."""
-    total = warmup + draws
-    size = min(method.block, total) if held is None else held.settings["every"]
-    keys, divergent = jax.random.split(key, start.u.shape[0]), [0]
-    counter.begin(total, "draws a chain")
-
-    def step(done: int, states: PyTree) -> tuple[Any, Chains]:
-        advanced = advance(target, method, start.covariance, states, warmup, size)
-        states, block = awaited(advanced, "sample", f"draws {done * size} to {(done + 1) * size} of {total} a chain")
-        if not counter.silent:
-            counter.kept = counter.kept if counter.computed else done * size
-            divergent[0] += int(np.asarray(block.diverging).sum())
-            counter.add(min(size, total - done * size), detail=f"{divergent[0]} divergent")
-        return states, block
-
-    begin = lambda: awaited(first_states(target, method, start, keys, warmup), "sample", "before the first draw")
-    blocks = in_blocks(-(-total // size), begin, step, held, label, Chains, key, least=warmup // size + 1)
-    # Joined outside of JAX: a slice of every new length would be a program of its own.
-    return jax.tree.map(lambda *parts: jnp.asarray(np.concatenate(parts, axis=1)[:, warmup:total]), *blocks)

@@ -1,14 +1,20 @@
 """Places where chains begin: around the optima of a fit."""
 
+from collections.abc import Callable
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, PRNGKeyArray
+import numpy as np
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from ..engine import note_trace
 from ..linear import eigenvalues
 from ..problem import Problem
 from ._target import Target
+
+TRIED = 8
+"""Number of places that are looked at for each chain."""
 
 
 @eqx.filter_jit
@@ -58,20 +64,26 @@ def _strictly_inside(problem: Problem, theta: Array) -> Array:
     return jnp.where((theta >= upper) | on(upper), upper - step(upper), inside)
 
 
-@eqx.filter_jit
-def spread_starts(target: Target, centers: Array, roots: Array, mode: Array, key: PRNGKeyArray) -> Array:
-    """Starting points drawn from normal approximations, each the first of eight that is not hopeless beside those of its mode.
+def spread_starts(
+    densities: Callable[[np.ndarray], np.ndarray],
+    centers: Float[np.ndarray, "chain d"],
+    roots: Float[np.ndarray, "chain d d"],
+    mode: Int[np.ndarray, " chain"],
+    key: PRNGKeyArray,
+) -> Int[np.ndarray, " chain"]:
+    """Look at starting points drawn from normal approximations, and say for each chain which was the first that is not hopeless.
 
-    No chain begins where a simulation fails, and the starts keep their spread.
+    Hopeless beside those of its mode: no chain begins where a simulation fails, and the starts keep their spread.
 
-    **Arguments:** `centers`, `roots`: for each chain the center and a root of the covariance; `mode`: the mode of each chain.
+    **Arguments:** `densities`: places, one for each chain -> the log densities there, once for each of `TRIED` candidates;
+    `centers`, `roots`: for each chain the center and a root of the covariance; `mode`: the mode of each chain.
     """
-    count, size = centers.shape
-    note_trace("sample, starts", target.parts() | {"chains": count})
-    white = jax.random.normal(key, (count, 8, size), centers.dtype)
-    candidates = centers[:, None] + jnp.einsum("cij,ckj->cki", roots, white)
-    density = jax.lax.map(target.log_density, candidates.reshape(count * 8, size)).reshape(count, 8)
-    best = jnp.max(jnp.where(mode[:, None] == mode[None], jnp.max(density, axis=1)[None], -jnp.inf), axis=1)
+    count, size = np.shape(centers)
+    # NumPy's generator: a program for some hundred numbers would take longer to compile than what it draws serves for.
+    random = np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel().tolist())
+    white = random.standard_normal((count, TRIED, size))
+    places = centers[:, None] + np.einsum("cij,ckj->cki", roots, white)
+    density = np.stack([densities(places[:, k]) for k in range(TRIED)], axis=1)
+    best = np.max(np.where(mode[:, None] == mode[None], np.max(density, axis=1)[None], -np.inf), axis=1)
     fine = density > best[:, None] - (10.0 + 6.0 * (size / 2) ** 0.5)
-    chosen = jnp.where(jnp.any(fine, axis=1), jnp.argmax(fine, axis=1), jnp.argmax(density, axis=1))
-    return jnp.take_along_axis(candidates, chosen[:, None, None], axis=1)[:, 0]
+    return np.where(np.any(fine, axis=1), np.argmax(fine, axis=1), np.argmax(density, axis=1))

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 FORMAT, VERSION = "simkit journal", 1
 MANIFEST = "manifest.json"
 RECORD = re.compile(r"([a-z0-9]+(?:-[a-z0-9]+)*)-([0-9a-f]{16})\.h5")
+ROUND = re.compile(r"round[0-9]+")
+"""Folders of later rounds of a computation, each a store of its own."""
 MOST_TOLD = 5
 
 
@@ -283,6 +285,7 @@ def _check_ours(folder: Place, kind: str, beside: tuple[str, ...]) -> None:
         raise StoreError(f"The store `{folder}` must be a folder, but it is a file.")
     for path in sorted(folder.iterdir()) if folder.exists() else ():
         known = path.name in (MANIFEST, LOCK, *beside) or RECORD.fullmatch(path.name) or path.suffix == ".part"
+        known = known or ROUND.fullmatch(path.name)
         if not known:
             raise StoreError(
                 f"The store `{folder}` must be a new or an empty folder, or hold a {kind} of before, but it holds other files, "

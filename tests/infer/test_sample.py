@@ -8,7 +8,7 @@ import scipy.stats as stats
 import simkit
 from simkit import Experiment, Free, Problem
 from simkit.infer import EnsembleSampler, LaplaceApproximation, Variational, calibrate, predict, prior_draws, sample
-from simkit.infer import _sample as sample_module
+from simkit.infer import _nuts_run as run_module
 from simkit.noise import Normal
 from simkit.odes import from_function, from_response
 from simkit.problem._information import Information
@@ -100,14 +100,18 @@ def test_a_chain_in_a_poor_mode_is_started_again(monkeypatch):
         model, Experiment("s", np.arange(5.0), {"y": np.full(5, 4.0)}), free=free, noise={"y": Normal(0.1)}
     )
     start = simkit.fit(problem, key=jax.random.key(0), starts=jnp.array([[2.0]]))
-    bad = lambda target, center, covariance, count, key: jnp.array([[2.0], [2.0], [-2.0], [2.0]])
-    monkeypatch.setattr(sample_module, "spread_starts", bad)
+
+    def places(*values: float):
+        spread = np.full((4, 1, 1), 1e-3)
+        begin = lambda run, modes, mode, frame, key: run.looked_at(frame, spread, np.array(values)[:, None])
+        monkeypatch.setattr(run_module, "_first_places", begin)
+
+    places(2.0, 2.0, -2.0, 2.0)
     posterior = sample(problem, start=start, key=jax.random.key(0), draws=200, warmup=100)
     assert float(posterior.draws.min()) > 0
     assert any("chain 3" in text and "started again" in text for text in posterior.warnings)
-    worse = lambda target, center, covariance, count, key: jnp.array([[2.0], [2.0], [-2.0], [-2.0]])
-    monkeypatch.setattr(sample_module, "spread_starts", worse)
-    monkeypatch.setattr(sample_module, "RESTARTS", 0)
+    places(2.0, 2.0, -2.0, -2.0)
+    monkeypatch.setattr(run_module, "RESTARTS", 0)
     with pytest.raises(simkit.SamplingError, match=r"chain 3.*chain 4.*must not be averaged"):
         sample(problem, start=start, key=jax.random.key(0), draws=200, warmup=100)
 

@@ -10,16 +10,18 @@ from jax.sharding import AxisType, PartitionSpec
 from jaxtyping import PyTree
 
 
-def over_members(function: Callable[[Any, Any], Any], shared: PyTree, members: PyTree) -> Any:
+def over_members(
+    function: Callable[[Any, Any], Any], shared: PyTree, members: PyTree, *, together: bool = False
+) -> Any:
     """`function(shared, member)` over the leading axis of `members`: vmap inside, shard_map over all devices outside.
 
     Every shard runs loops of its own length. A number of members that the devices do not divide is filled up with repeats
-    of the last one, which are cut off again.
+    of the last one, which are cut off again. With `together` the function takes all members of a device at once.
     """
     size, devices = jax.tree.leaves(members)[0].shape[0], jax.local_device_count()
 
     def local(shared: PyTree, members: PyTree) -> Any:
-        return jax.vmap(lambda member: function(shared, member))(members)
+        return function(shared, members) if together else jax.vmap(lambda member: function(shared, member))(members)
 
     arrays, static = eqx.partition(shared, eqx.is_array)
     if devices == 1 or size == 1:
