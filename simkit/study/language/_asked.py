@@ -58,7 +58,7 @@ METHOD_KEYS: Mapping[str, tuple[str, ...]] = {
     "sparse": ("names", "targets", "weights", "by", "l1_ratio", "count", "search", "max_steps"),
 }
 """Keys of [fit] that are arguments of one method."""
-ALL_AT_ONCE = ("screen", "evolve", "horizons", "windows")
+ALL_AT_ONCE = ("screen", "evolve", "recombine", "horizons", "windows")
 """Keys of [fit] for methods that descend, which those of `METHOD_KEYS` do not take, but for `sparse`, whose first fit descends."""
 SAMPLE_METHODS: Mapping[str, Any] = {
     "nuts": NUTS,
@@ -87,6 +87,7 @@ FIT = Table(
         "starts": Key("count", "starts in parallel, so that a local optimum is seen for what it is; 16 without it"),
         "screen": Key("count", "points that are tried for each start, of which the best begin"),
         "evolve": Key("count", "generations of an evolution that looks for starts"),
+        "recombine": Key("count", "rounds in which new starts begin between and beyond the places where others ended"),
         "method": Key(
             "a name",
             "how the optimum is found; chosen from the problem without it",
