@@ -1,5 +1,6 @@
 """NUTS: Hamiltonian Monte Carlo without a path length to tune."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -73,7 +74,9 @@ class Frame(NamedTuple):
         widths = np.where(known, np.sqrt(np.where(known, variances, 1)), 1)
         if warmup >= FEW_DRAWS * covariances.shape[1]:
             return cls(widths, False)
-        return cls(np.stack([_root(c / w[:, None] / w) * w[:, None] for c, w in zip(covariances, widths)]), True)
+        return cls(
+            np.stack([_root(c / w[:, None] / w) * w[:, None] for c, w in zip(covariances, widths, strict=True)]), True
+        )
 
     def inside(self, places: Float[np.ndarray, "chain d"]) -> np.ndarray:
         """Unconstrained coordinates -> coordinates of the frame."""
@@ -97,30 +100,41 @@ def first_chains(frame: Frame, covariances: np.ndarray, places: np.ndarray) -> C
     else:
         spreads = np.asarray(covariances, float) / frame.roots[:, :, None] / frame.roots[:, None]
     zero, whole = np.zeros(count), np.zeros(count, np.int32)
-    chain = Chain(
-        x,
-        np.zeros_like(x),
-        zero,
-        *(whole + LOOK, whole, np.zeros(count, np.uint32)),
-        np.zeros((count, d + 3)),
-        np.full(count, 0.5),
-        np.zeros((count, 4)),
-        spreads,
-        _momenta(spreads),
-        *(np.zeros_like(x), np.zeros_like(spreads), zero),
+    return as_arrays(
+        {
+            "place": x,
+            "slope": np.zeros_like(x),
+            "energy": zero,
+            "phase": whole + LOOK,
+            "draw": whole,
+            "gradients": np.zeros(count, np.uint32),
+            "chance": np.zeros((count, d + 3)),
+            "step": zero + 0.5,
+            "averaging": np.zeros((count, 4)),
+            "spread": spreads,
+            "root": _momenta(spreads),
+            "mean": np.zeros_like(x),
+            "scatter": np.zeros_like(spreads),
+            "seen": zero,
+        }
     )
-    return as_arrays(chain)
 
 
-def searching(chain: Chain) -> Chain:
-    """Chains that look for the length of their steps next."""
-    return as_arrays(chain._replace(phase=np.full(np.shape(chain.phase), SEARCH, np.int32)))
+def on_host(chain: Chain) -> dict[str, np.ndarray]:
+    """The state of chains by name, in NumPy."""
+    return {name: np.asarray(x) for name, x in chain._asdict().items()}
 
 
-def as_arrays(chain: Chain) -> Chain:
+def as_arrays(held: Mapping[str, np.ndarray]) -> Chain:
     """Chains in JAX's default types, whatever that of the problem: what a program of them is compiled for."""
     real = jnp.result_type(float)
-    return Chain(*(jnp.asarray(x, real if np.issubdtype(x.dtype, np.floating) else x.dtype) for x in chain))
+    kinds = {name: real if np.issubdtype(x.dtype, np.floating) else x.dtype for name, x in held.items()}
+    return Chain(**{name: jnp.asarray(x, kinds[name]) for name, x in held.items()})
+
+
+def searching(held: Mapping[str, np.ndarray]) -> Chain:
+    """Chains that look for the length of their steps next."""
+    return as_arrays({**held, "phase": np.full_like(held["phase"], SEARCH)})
 
 
 def _momenta(spreads: np.ndarray) -> np.ndarray:
@@ -195,22 +209,14 @@ def retuned(chain: Chain, part: Part) -> Chain:
 
     On the host, so that a program does not begin anew from states that it has spread over devices.
     """
-    held = Chain(*(np.array(x) for x in chain))
+    held = on_host(chain)
     if part.window_ends:
-        seen = held.seen.astype(float)
-        each = seen.reshape(-1, *[1] * (held.scatter.ndim - 1))
-        one = np.eye(held.mean.shape[1]) if held.scatter.ndim == 3 else np.ones(held.mean.shape[1])
-        learnt = (
-            held.scatter / np.maximum(each - 1, 1) * (each / (each + SHRUNK)) + TOWARDS * SHRUNK / (each + SHRUNK) * one
-        )
-        held = held._replace(
-            spread=learnt,
-            root=_momenta(learnt),
-            phase=np.full_like(held.phase, SEARCH),
-            mean=np.zeros_like(held.mean),
-            scatter=np.zeros_like(held.scatter),
-            seen=np.zeros_like(held.seen),
-        )
+        scatter, mean = held["scatter"], held["mean"]
+        seen = held["seen"].astype(float).reshape(-1, *[1] * (scatter.ndim - 1))
+        one = np.eye(mean.shape[1]) if scatter.ndim == 3 else np.ones(mean.shape[1])
+        learnt = (seen * scatter / np.maximum(seen - 1, 1) + TOWARDS * SHRUNK * one) / (seen + SHRUNK)
+        held |= {"spread": learnt, "root": _momenta(learnt), "phase": np.full_like(held["phase"], SEARCH)}
+        held |= {name: np.zeros_like(held[name]) for name in ("mean", "scatter", "seen")}
     if part.warmup_ends:
-        held = held._replace(step=np.exp(held.averaging[:, 0]))
+        held["step"] = np.exp(held["averaging"][:, 0])
     return as_arrays(held)

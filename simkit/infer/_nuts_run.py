@@ -16,7 +16,7 @@ from ._counts import Counts
 from ._diagnostics import describe_quality, stuck_chains
 from ._journal_blocks import in_blocks
 from ._modes import Modes, describe_modes, visited
-from ._nuts import NUTS, Chains, Frame, Part, advance, block_of, first_chains, parts, retuned, searching
+from ._nuts import NUTS, Chains, Frame, Part, advance, block_of, first_chains, on_host, parts, retuned, searching
 from ._nuts_tree import Chain
 from ._posterior import Posterior
 from ._starts import spread_starts
@@ -40,13 +40,13 @@ class Run:
     counter: Progress
     held: Journal | None
 
-    def looked_at(self, frame: Frame, covariances: np.ndarray, places: np.ndarray) -> Chain:
-        """Chains at the given places, with the densities there, by the program that draws."""
+    def looked_at(self, frame: Frame, covariances: np.ndarray, places: np.ndarray) -> dict[str, np.ndarray]:
+        """The state of chains at the given places, with the densities there, by the program that draws."""
         chains = first_chains(frame, covariances, places)
         keys = hash_keys(jax.random.key(0), len(places))
         advanced = self._advanced(frame, chains, keys, LOOKING)
         found, _ = awaited(advanced, "sample", "where chains begin")
-        return Chain(*map(np.asarray, found))
+        return on_host(found)
 
     def draws(self, frame: Frame, chains: Chain, key: PRNGKeyArray, label: str) -> Chains:
         """Blocks of draws in a Python loop around one compiled program: progress, Ctrl-C and stores come for free."""
@@ -140,17 +140,17 @@ def sample_nuts(
     return Posterior(*found, problem.names, problem.units, "NUTS", tuple(warnings))
 
 
-def _first_places(run: Run, modes: Modes, mode: Int[np.ndarray, " chain"], frame: Frame, key: PRNGKeyArray) -> Chain:
+def _first_places(run: Run, modes: Modes, mode: Int[np.ndarray, " chain"], frame: Frame, key: PRNGKeyArray) -> dict[str, np.ndarray]:
     """Chains at places drawn around their modes."""
-    looks: list[Chain] = []
+    looks: list[dict[str, np.ndarray]] = []
     covariances = np.asarray(modes.covariances[mode])
 
     def densities(places: np.ndarray) -> np.ndarray:
         looks.append(run.looked_at(frame, covariances, places))
-        return -looks[-1].energy
+        return -looks[-1]["energy"]
 
     which = spread_starts(densities, modes.centers[mode], modes.roots()[mode], mode, key)
-    return Chain(*(np.stack(x)[which, np.arange(len(mode))] for x in zip(*looks, strict=True)))
+    return {name: np.stack([look[name] for look in looks])[which, np.arange(len(mode))] for name in looks[0]}
 
 
 def _restarted(

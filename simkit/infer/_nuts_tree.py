@@ -28,7 +28,7 @@ class Chain(NamedTuple):
     """The state of a chain between blocks, and of what it adapts.
 
     - `place`, `slope`, `energy`: the last draw, the gradient and the negative log density there.
-    - `phase`: what the next gradient is for; `draw`, `count`: how many draws there are, and gradients.
+    - `phase`: what the next gradient is for; `draw`, `gradients`: how many of them there are.
     - `chance`: the random numbers of the last gradient, white ones for a momentum and three between 0 and 1.
     - `step`: the length of leapfrog steps; `averaging`: the logarithm of its mean, the mean error of acceptance, the number of
         errors in them, and the logarithm around which lengths are tried.
@@ -41,7 +41,7 @@ class Chain(NamedTuple):
     energy: Float[Array, ""]
     phase: Int[Array, ""]
     draw: Int[Array, ""]
-    count: UInt32[Array, ""]
+    gradients: UInt32[Array, ""]
     chance: Float[Array, " chances"]
     step: Float[Array, ""]
     averaging: Float[Array, "4"]
@@ -182,7 +182,7 @@ def _turn(
         energy=value,
         phase=jnp.where(rests, REST, jnp.where(begins, GROW, chain.phase)),
         draw=chain.draw + ended,
-        count=chain.count + (chain.phase != REST),
+        gradients=chain.gradients + (chain.phase != REST),
         chance=jnp.where(chain.phase != REST, chance, chain.chance),
         step=jnp.where(learns, tried, step),
         averaging=averaging,
@@ -222,7 +222,7 @@ def _chance(key: UInt32[Array, "2"], chain: Chain) -> Float[Array, " chances"]:
     d, dtype = chain.place.shape[0], chain.place.dtype
     pairs = (d + 1) // 2
     size = 2 * pairs + 3
-    words = jnp.concatenate([jnp.full(size, chain.count), jnp.arange(size, dtype=jnp.uint32)])
+    words = jnp.concatenate([jnp.full(size, chain.gradients), jnp.arange(size, dtype=jnp.uint32)])
     high, low = threefry_2x32(key, words).reshape(2, size)
     if dtype == jnp.float64:
         unit = (high.astype(dtype) + (low.astype(dtype) + 0.5) * 2.0**-32) * 2.0**-32

@@ -212,6 +212,8 @@ def _sample(
             check_counts(every=every)
         if store is not None and isinstance(method, CUTTABLE):
             asked = {"method": method, "chains": chains, "warmup": warmup, "key": key, "start": start}
+            # States of NumPyro's kernel, in stores of before, are no states of this one.
+            asked |= {"trees": "as one loop over gradients"} if isinstance(method, NUTS) else {}
             block = min(every or getattr(method, "block", NUTS.block), warmup + draws)
             definition = describe({**defining_parts(problem), **asked})
             held = stack.enter_context(journal(store, "sampling run", definition, {"every": block}, beside=("fit",)))
