@@ -1,4 +1,4 @@
-"""Results of the first of several processes, told to the others, under `jax.distributed`."""
+"""What several processes do together under `jax.distributed`: results of the first are told to the others, arrays lie in parts."""
 
 import pickle
 from collections.abc import Callable
@@ -36,3 +36,29 @@ def from_first(known: Callable[[], Any]) -> Any:
     if error is not None:
         raise error
     return found
+
+
+def spread(*trees: Any) -> bool:
+    """Tell whether devices of several processes hold parts of any array of the trees, so that no process knows its values."""
+    import jax
+
+    return jax.process_count() > 1 and any(_spread(leaf) for leaf in jax.tree.leaves(trees))
+
+
+def gathered(array: Any) -> np.ndarray:
+    """The values of an array. Of one that several processes hold each gets the whole: all of them call this, for small ones."""
+    import jax
+    from jax.sharding import NamedSharding, PartitionSpec
+
+    if not spread(array):
+        return np.asarray(array)
+    everywhere = NamedSharding(array.sharding.mesh, PartitionSpec())
+    return np.asarray(jax.jit(lambda x: x, out_shardings=everywhere)(array))
+
+
+def _spread(leaf: Any) -> bool:
+    import jax
+
+    if not isinstance(leaf, jax.Array) or isinstance(leaf, jax.core.Tracer):
+        return False
+    return not (leaf.is_fully_addressable or leaf.is_fully_replicated)

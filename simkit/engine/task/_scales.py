@@ -16,7 +16,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, PyTree
 
 from ..._types import State
-from ...core import DelayedSystem, Past, Setup, SystemTerm, at_time, held, named_leaves, scaled, started
+from ...core import DelayedSystem, Past, Setup, SystemTerm, at_time, held, named_leaves, scaled, started, unknown
 from ...linear import shielded
 from ...solvers import slope_of
 from ..batching._mesh import alike_arrays
@@ -85,7 +85,7 @@ def open_and_similar(step: Any, y0: State, others: Iterable[Any] = ()) -> bool:
 def similar(y0: State, others: Iterable[Any] = ()) -> bool:
     """Tell whether all numbers of a start are concrete and of similar size; members have `others` in their place."""
     leaves, others = jax.tree.leaves(started(y0)), list(others)
-    if not leaves or any(isinstance(x, jax.core.Tracer) for x in (*leaves, *others)):
+    if not leaves or unknown(leaves, others):
         return False
     found = [np.abs(np.asarray(x)) for x in (*leaves, *others)]
     fields = [i < len(leaves) and x.size > LARGEST_ARRAY for i, x in enumerate(found)]
@@ -114,7 +114,7 @@ def unresolved(atol: float, sizes: Mapping[str, float]) -> tuple[str, ...]:
 def notes_of(step: Any, ys: PyTree) -> tuple[str, ...]:
     """Return notes on a given absolute tolerance that is too large for the simulated states."""
     atol, leaves = step.atol if isinstance(step, Adaptive) else None, jax.tree.leaves(ys)
-    if atol is None or any(isinstance(x, jax.core.Tracer) for x in (atol, *leaves)) or np.ndim(atol):
+    if atol is None or unknown(atol, leaves) or np.ndim(atol):
         return ()
     if sum(x.size for x in leaves) > MOST_LOOKED_AT:
         return ()

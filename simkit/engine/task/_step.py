@@ -17,7 +17,7 @@ from ...core import as_float_array
 from ._flat import ByLeaf
 
 
-def _optional(value: Any) -> Array | None:
+def _optional(value: Any) -> Array | ByLeaf | None:
     if isinstance(value, str | complex):
         raise ArgumentError(
             f"A tolerance of `Adaptive` must be a positive number, but it is {value!r}. Write `Adaptive(1e-6)`."
