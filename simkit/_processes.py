@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ._errors import SimkitError
+from ._errors import ArgumentError, SimkitError
 
 
 def several() -> bool:
@@ -54,6 +54,18 @@ def gathered(array: Any) -> np.ndarray:
         return np.asarray(array)
     everywhere = NamedSharding(array.sharding.mesh, PartitionSpec())
     return np.asarray(jax.jit(lambda x: x, out_shardings=everywhere)(array))
+
+
+def check_held(tree: Any) -> None:
+    """Refuse to save what this process does not hold whole.
+
+    **Raises:** an `ArgumentError`.
+    """
+    if spread(tree):
+        raise ArgumentError(
+            "What is saved must be held whole by this process, but devices of several processes hold it in parts. Call `record`, "
+            "which writes from each of them, or gather it with `jax.experimental.multihost_utils.process_allgather`."
+        )
 
 
 def _spread(leaf: Any) -> bool:

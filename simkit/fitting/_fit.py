@@ -18,7 +18,7 @@ from .._doors import check_key, check_kind, check_progress
 from .._errors import ArgumentError, SimulationError
 from .._progress import Progress, Say
 from ..core import SampledSystem, full_products
-from ..engine import awaited, check_agreed, note_trace
+from ..engine import awaited, check_agreed, check_one_process, note_trace
 from ..problem import Problem, check_problem, defining_parts, named_parts
 from ._default_method import default_method
 from ._dependent_model import has_curvature
@@ -245,6 +245,7 @@ def fit(
             "has no method `residuals` or `information`. Take `simkit.LBFGS()`, which needs the log density "
             "alone, or give it one of them."
         )
+    check_one_process("fit", problem.base.system, problem.base.y0)
     check_agreed(
         "fit", lambda: {**defining_parts(problem), "method": method, "starts": starts, "key": key, "others": others}
     )

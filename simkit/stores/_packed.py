@@ -10,7 +10,7 @@ from jax.tree_util import KeyPath
 from jaxtyping import PyTree
 
 from .._errors import ArgumentError
-from .._processes import spread
+from .._processes import check_held
 
 
 def packed(tree: PyTree) -> dict[str, np.ndarray]:
@@ -20,11 +20,7 @@ def packed(tree: PyTree) -> dict[str, np.ndarray]:
     """
     paths, _ = jax.tree_util.tree_flatten_with_path(tree)
     check_names(tree)
-    if spread(tree):
-        raise ArgumentError(
-            "What is saved must be held whole by this process, but devices of several processes hold it in parts. Call `record`, "
-            "which writes from each of them, or gather it with `jax.experimental.multihost_utils.process_allgather`."
-        )
+    check_held(tree)
     return {_name(path): np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf) for path, leaf in paths}
 
 

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 from helpers import in_processes
-from on_two_processes import LONG, PROBES, RUNS, TIMES, recorded, slope, water
+from one_grid import LONG, PROBES, RUNS, TIMES, recorded, slope, water
 
 import simkit
 
@@ -16,7 +16,7 @@ ROUNDING = 2e-13
 
 @pytest.mark.slow
 def test_two_processes_simulate_and_record_one_grid(tmp_path):
-    script = pathlib.Path(__file__).with_name("on_two_processes.py")
+    script = pathlib.Path(__file__).parents[1] / "one_grid.py"
     one, two = (dict(np.load(result)) for result in in_processes(script, tmp_path))
     for name in one:
         if name != "words":

@@ -18,6 +18,7 @@ from ..._errors import ArgumentError
 from ..._types import Inputs, Outputs
 from ...core import (
     POSITIVE,
+    SYSTEMS,
     Example,
     Explained,
     Input,
@@ -43,6 +44,7 @@ from ._open import Open
 from ._water import Water, velocity_of
 
 
+@SYSTEMS.named("multilayer_shallow_water")
 class MultilayerShallowWater(TransportSystem, Reviewed, Noted, Explained):
     r"""Layers of shallow water, each of one density, that do not mix, in one or two dimensions, over a bed b.
 
