@@ -70,6 +70,7 @@ def check_held(tree: Any) -> None:
 
 def _spread(leaf: Any) -> bool:
     import jax
+    import jax.core
 
     if not isinstance(leaf, jax.Array) or isinstance(leaf, jax.core.Tracer):
         return False

@@ -39,7 +39,6 @@ def plane(devices=None):
 RUNS = {
     "water, fixed": (water, lambda: simkit.Fixed(4)),
     "water, Courant": (water, lambda: simkit.Courant(0.4)),
-    "water, adaptive": (water, lambda: simkit.Adaptive(1e-5)),
     "plane, fixed": (plane, lambda: 0.01),
     "plane, adaptive": (plane, lambda: simkit.Adaptive(1e-6)),
 }

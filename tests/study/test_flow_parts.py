@@ -150,6 +150,20 @@ def test_a_reaction_decays_as_it_should_with_a_derivative_by_its_number():
     np.testing.assert_allclose(slope, -0.5 * 3 * np.exp(-1.0), rtol=1e-5)
 
 
+def test_a_number_of_a_formula_may_be_free():
+    data = """
+[experiments.first]
+times = [0.0, 0.5]
+data = { energy = [0.0, 0.0] }
+[noise]
+energy = { model = "normal", scale = 0.1 }
+[free]
+reaction.parameters.rate = { prior = { log_normal = [0.7, 1.0] } }
+"""
+    problem = study_from_text(DECAY + data).problem()
+    assert problem.names == ("reaction.parameters.rate",)
+
+
 def test_a_disk_moves_in_space():
     text = """
 [system]

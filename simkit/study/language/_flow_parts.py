@@ -84,11 +84,11 @@ def _functions(table: Section, texts: Sequence[tuple[str, str]], names: Collecti
     return _Read(Formulas(tuple(graph.nodes)), tuple(roots), numbers)
 
 
-def _vector(table: Section, key: str, grid: fluids.Grid) -> np.ndarray:
+def _vector(table: Section, key: str, grid: fluids.Grid) -> Array:
     found = np.asarray(table.number(key) if is_number(table.table.get(key)) else table.numbers(key), float)
     if found.shape != (grid.dimensions,):
         raise table.error(key, f"must have one number for each of {grid.dimensions} axes, but it is `{found}`.")
-    return found
+    return as_float_array(found)
 
 
 def read_obstacle(table: Section, grid: fluids.Grid) -> fluids.Obstacle:
@@ -97,9 +97,9 @@ def read_obstacle(table: Section, grid: fluids.Grid) -> fluids.Obstacle:
     shape = table.name("shape", ("disk", "box"), "shape")
     motion = _motion(table.section("motion"), grid) if "motion" in table else None
     table.need("radius" if shape == "disk" else "lengths", *(() if motion is not None else ("centre",)))
-    centre = _vector(table, "centre", grid) if "centre" in table else np.zeros(grid.dimensions)
+    centre = _vector(table, "centre", grid) if "centre" in table else jnp.zeros(grid.dimensions)
     if shape == "disk":
-        body: Any = fluids.Disk(centre, np.asarray(table.number("radius"), float))
+        body: Any = fluids.Disk(centre, as_float_array(table.number("radius")))
     else:
         body = fluids.Box(centre, _vector(table, "lengths", grid))
     pivot = _vector(table, "pivot", grid) if "pivot" in table else None
