@@ -157,3 +157,16 @@ def test_an_axis_that_does_not_deal_out_is_raveled():
     system, start = water(TWO)
     odd = jax.tree.map(lambda x: x[..., :7, :], water(None)[0].encode(start))
     assert not Flattening(system, odd).divided
+
+
+@pytest.mark.slow
+def test_members_beside_each_other():
+    """Members of an ensemble are lanes behind the numbers of a state, which devices still divide."""
+    found = []
+    for devices in (None, TWO):
+        system, start = water(devices)
+        over = {"gravity": np.array([5.0, 9.0, 13.0])}
+        run = simkit.ensemble(system, start, [0.0, 0.02, 0.05], over=over, step=simkit.Courant(0.4))
+        found.append((run.ys, run.steps))
+    for a, b in zip(*map(jax.tree.leaves, found), strict=True):
+        np.testing.assert_allclose(b, a, rtol=0, atol=ROUNDING * max(1, np.abs(a).max()))

@@ -118,9 +118,8 @@ def trace_member(
     With `between` the error of a step includes that of its dense output. Steps that read a `path` end at its save times, since
     between the ends of a step nothing is known of it.
     """
-    way = Flattening(system, state)
+    way, parts = Flattening(system, state), _Parts((system, inputs, solver, events, path))
     flat, ravel, unravel = way.flat(state), way.flat, way.state
-    parts = _Parts((system, inputs, solver, events, path))
     ledger = Ledger([flat, *parts.of("ops")], parts.of("fixed"))
     filled, rebuilt = parts.filled, parts.rebuilt
 
