@@ -1,4 +1,4 @@
-"""What several processes do together under `jax.distributed`: results of the first are told to the others, arrays lie in parts."""
+"""Work of several processes under `jax.distributed`: results of the first, told to the others, and arrays that lie in parts."""
 
 import pickle
 from collections.abc import Callable

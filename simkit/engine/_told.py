@@ -1,4 +1,4 @@
-"""What systems say of the state in which a simulation ended, or failed."""
+"""Sentences of systems on the state in which a simulation ended, or failed."""
 
 import jax
 import jax.numpy as jnp
