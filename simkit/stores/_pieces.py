@@ -96,7 +96,7 @@ def joined(read: Callable[[str], dict[str, np.ndarray] | None], name: str) -> di
 
 
 def _apart(tree: PyTree) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """The arrays of a pytree that every process knows, by name, and the pieces of the rest that this one holds, each once in all."""
+    """The arrays of a pytree that every process knows, by name, and pieces of the rest, each held once by all."""
     leaves, names = jax.tree.leaves(tree), names_of(tree)
     common, pieces = {}, {}
     for name, leaf in zip(names, leaves, strict=True):
