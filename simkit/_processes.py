@@ -1,4 +1,4 @@
-"""Results of the first of several processes, told to the others, under `jax.distributed`."""
+"""Work of several processes under `jax.distributed`: results of the first, told to the others, and arrays that lie in parts."""
 
 import pickle
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ._errors import SimkitError
+from ._errors import ArgumentError, SimkitError
 
 
 def several() -> bool:
@@ -36,3 +36,42 @@ def from_first(known: Callable[[], Any]) -> Any:
     if error is not None:
         raise error
     return found
+
+
+def spread(*trees: Any) -> bool:
+    """Tell whether devices of several processes hold parts of any array of the trees, so that no process knows its values."""
+    import jax
+
+    return jax.process_count() > 1 and any(_spread(leaf) for leaf in jax.tree.leaves(trees))
+
+
+def gathered(array: Any) -> np.ndarray:
+    """The values of an array. Of one that several processes hold each gets the whole: all of them call this, for small ones."""
+    import jax
+    from jax.sharding import NamedSharding, PartitionSpec
+
+    if not spread(array):
+        return np.asarray(array)
+    everywhere = NamedSharding(array.sharding.mesh, PartitionSpec())
+    return np.asarray(jax.jit(lambda x: x, out_shardings=everywhere)(array))
+
+
+def check_held(tree: Any) -> None:
+    """Refuse to save what this process does not hold whole.
+
+    **Raises:** an `ArgumentError`.
+    """
+    if spread(tree):
+        raise ArgumentError(
+            "What is saved must be held whole by this process, but devices of several processes hold it in parts. Call `record`, "
+            "which writes from each of them, or gather it with `jax.experimental.multihost_utils.process_allgather`."
+        )
+
+
+def _spread(leaf: Any) -> bool:
+    import jax
+    import jax.core
+
+    if not isinstance(leaf, jax.Array) or isinstance(leaf, jax.core.Tracer):
+        return False
+    return not (leaf.is_fully_addressable or leaf.is_fully_replicated)

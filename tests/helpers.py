@@ -1,6 +1,10 @@
 """Helpers that more than one test file needs."""
 
 import contextlib
+import os
+import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -82,3 +86,32 @@ def schema_faults(value, schema, root=None, place=""):
             own = schema.get("properties", {}).get(key, rest)
             found += [f"{inner}: is not known"] if own is False else schema_faults(item, own, root, inner)
     return found
+
+
+def in_processes(script, folder, count=2):
+    """The files that some processes have written which run a script together."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    flags = os.environ.get("XLA_FLAGS", "").replace("--xla_force_host_platform_device_count=2", "")
+    environment = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
+    results = [folder / f"{number}.npz" for number in range(count)]
+    children = [
+        subprocess.Popen(
+            [sys.executable, script, address, str(number), result, str(count)],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for number, result in enumerate(results)
+    ]
+    try:
+        for child in children:
+            output, _ = child.communicate(timeout=400)
+            assert child.returncode == 0, output
+    finally:
+        for child in children:
+            child.kill()
+            child.communicate()
+    return results

@@ -151,6 +151,7 @@ from ._term import forced as forced
 from ._term import known_jacobian as known_jacobian
 from ._traced import traced as traced
 from ._traced import tracing as tracing
+from ._traced import unknown as unknown
 from ._trajectory import Trajectory as Trajectory
 from ._trajectory import with_fields as with_fields
 from ._uncertain import uncertain_text as uncertain_text  # internal

@@ -93,6 +93,13 @@ class System(eqx.Module):
         """Return the state that users see; by default the state that a solver steps."""
         return state
 
+    def shardings(self, state: State) -> Any:
+        """Return how devices divide an encoded state, a tree of its form of `jax.sharding.NamedSharding`; by default None.
+
+        With it adaptive steps keep each number on its device, where each device holds as much of every array as the others.
+        """
+        return None
+
     @classmethod
     @abc.abstractmethod
     def example(cls: type[S]) -> Example[S]:

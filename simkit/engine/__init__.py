@@ -1,6 +1,8 @@
 """Simulations: one, many at once, and their compiled programs."""
 
 from ._agreed import check_agreed as check_agreed  # internal
+from ._agreed import check_one_process as check_one_process  # internal
+from ._agreed import over_processes_of as over_processes_of  # internal
 from ._awaited import awaited as awaited
 from ._ensemble import ensemble as ensemble
 from ._ensemble import resolve_members as resolve_members

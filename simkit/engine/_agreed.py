@@ -5,10 +5,13 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import equinox as eqx
 import jax
 import numpy as np
 
 from .._errors import ArgumentError
+from .._processes import spread
+from ..core import System, traced
 from ..stores import describe, differences, fingerprint
 
 PACKAGES = ("simkit", "jax", "jaxlib", "numpy")
@@ -45,6 +48,39 @@ def check_agreed(verb: str, parts: Callable[[], Mapping[str, Any]]) -> None:
         f"All processes must call `{verb}` with the same arguments and versions, but {told}{more}. Make what is random from one "
         "`key`, read the same files, and install the same versions."
     )
+
+
+def check_together(verb: str, task: Any) -> None:
+    """Refuse other arguments than those of the other processes where their devices hold one grid; such processes all call this.
+
+    What they hold in parts is told by its shape.
+
+    **Raises:** an `ArgumentError`, in every process, that says what differs.
+    """
+    if jax.process_count() == 1 or traced(task) or not over_processes_of(task.system, task.y0):
+        return
+    known = lambda x: f"{x.dtype}{list(x.shape)} on several processes" if spread(x) else x
+    check_agreed(verb, lambda: {name: jax.tree.map(known, value) for name, value in task._asdict().items()})
+
+
+def over_processes_of(system: System, y0: Any) -> bool:
+    """Tell whether devices of several processes hold the state of a system."""
+    if jax.process_count() == 1:
+        return False
+    found = jax.tree.leaves(system.shardings(eqx.filter_eval_shape(system.encode, y0)))
+    return any(len({device.process_index for device in x.mesh.devices.flat}) > 1 for x in found)
+
+
+def check_one_process(verb: str, system: System, y0: Any) -> None:
+    """Refuse states that devices of several processes hold.
+
+    **Raises:** an `ArgumentError`.
+    """
+    if over_processes_of(system, y0):
+        raise ArgumentError(
+            f"`{verb}` takes no grid over devices of several processes, but that of `{type(system).__name__}` is one. Give each "
+            "process a grid of its own, `devices=jax.local_devices()`, or call `simulate` or `record`."
+        )
 
 
 def _gathered(row: np.ndarray) -> np.ndarray:

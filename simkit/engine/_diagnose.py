@@ -5,6 +5,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from .._processes import spread
 from ..core import (
     DelayedSystem,
     Explained,
@@ -32,6 +33,11 @@ def diagnose(setup: Setup, trajectory: Trajectory, events: NamedEvents | None = 
     if traced(setup.leaves(), trajectory.times, trajectory.ys):  # a status may be known where a derivative is taken
         remark = " Times that a derivative is taken by have to increase." if traced(trajectory.times) else ""
         return f"The simulation of {type(setup.system).__name__} failed. {status.message}{remark}"
+    if spread(trajectory.ys):
+        return (
+            f"The simulation of {type(setup.system).__name__} failed. {status.told(trajectory.solver)} More than that is told "
+            "where one process holds the whole grid: try fewer cells there."
+        )
     times, leaves = np.asarray(trajectory.times), named_leaves(trajectory.ys)
     good = np.all([np.isfinite(np.asarray(x)).reshape(times.size, -1).all(axis=1) for x in leaves.values()], axis=0)
     failed = int(np.argmin(good)) if not good.all() else times.size - 1

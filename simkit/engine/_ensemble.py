@@ -43,7 +43,7 @@ from ..core import (
 )
 from ..reducers import Reducer
 from ..solvers import SolverLike
-from ._agreed import check_agreed
+from ._agreed import check_agreed, check_one_process
 from ._awaited import awaited
 from ._integrate import Method, trajectory_of
 from ._memory import within_memory
@@ -162,6 +162,7 @@ def ensemble(
         warn_of_unread(setup.system, setup.y0, setup.inputs, times[0], inputs)
     method = resolve_members(setup, values, members, known, solver=solver, step=step)
     keys = _member_keys(key, members)
+    check_one_process("ensemble", setup.system, setup.y0)
     chosen = _devices(devices, (setup, values, times, keys), members)
     own = [x for path, x in values.items() if path.split(".")[0] == "y0"]
     alike = open_and_similar(method.step, setup.y0, own)
@@ -171,7 +172,6 @@ def ensemble(
     check_served(system, task.events, reduce)
     check_noisy_steps(system, method.step, bool(task.events), bool(reduce))
     check_disk(gradient, task)
-
     if len({device.process_index for device in chosen}) > 1 and not traced((task, values)):
         check_agreed("ensemble", lambda: {**task._asdict(), "over": values, "options": options.solve})
 

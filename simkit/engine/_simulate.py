@@ -20,11 +20,9 @@ from ..core import (
     DelayedSystem,
     DiscreteSystem,
     Event,
-    Explained,
     JumpSystem,
     KnownJacobian,
     NamedEvents,
-    Noted,
     ParticleSystem,
     PlainSystem,
     Reviewed,
@@ -50,6 +48,7 @@ from ..core import (
     mirrored_system,
     started,
     traced,
+    unknown,
     warn_of_unread,
     wired,
     with_fields,
@@ -70,10 +69,12 @@ from ..solvers import (
     completed,
     implicit_solver,
 )
+from ._agreed import check_together
 from ._awaited import awaited
 from ._diagnose import diagnose, with_cause
 from ._integrate import Method, dispatch
 from ._noisy_steps import check_noisy_steps, varied
+from ._told import end_in_words, explained
 from ._unstable import is_unstable
 from .delayed._checks import check_method, review_lags
 from .jumps._trajectory import check_jump_task, explain_jumps, refuse_events, review_jumps
@@ -87,9 +88,6 @@ from .task._own_step import own_steps
 from .task._scales import notes_of, open_and_similar
 from .task._step import PLAIN, Adaptive, Courant, Fixed, Varying, as_step, plain
 from .task._task import Options, Task
-
-AGAIN = 32
-"""Into so many pieces a window is cut in which a simulation failed, to find where."""
 
 
 @full_products
@@ -168,6 +166,7 @@ def simulate(
     check_served(system, task.events, reduce)
     check_noisy_steps(system, step, bool(task.events), bool(reduce))
     check_disk(gradient, task)
+    check_together("simulate", task)
     _review(task._replace(times=known))
     even = isinstance(solver, AbstractSplitStepper) and isinstance(step, Fixed) and _even(known)
     options = solve_options(None, gradient)._replace(even=even, similar=open_and_similar(step, y0), backward=backward)
@@ -189,8 +188,8 @@ def simulate(
         if text := explain_jumps(task, trajectory):
             raise SimulationError(text)
         text = diagnose(Setup(system, y0, inputs), trajectory, task.events)
-        raise SimulationError(with_cause(text, system, trajectory, _explained(task, options, trajectory)))
-    if text := _end_in_words(task, trajectory):
+        raise SimulationError(with_cause(text, system, trajectory, explained(task, options, trajectory)))
+    if text := end_in_words(task, trajectory):
         trajectory = with_fields(trajectory, notes=(*trajectory.notes, text))
     return trajectory
 
@@ -359,7 +358,7 @@ def _review(task: Task) -> None:
     if isinstance(system, JumpSystem):
         review_jumps(task)
     kinds = Reviewed | TransportSystem | CoupledSystem
-    if not isinstance(system, kinds) or traced(system, task.y0, task.inputs, times):
+    if not isinstance(system, kinds) or unknown(system, task.y0, task.inputs, times):
         return
     longest = float(np.max(np.abs(np.diff(times)), initial=0.0)) / step.substeps if isinstance(step, Fixed) else None
     if isinstance(system, CoupledSystem):
@@ -382,41 +381,6 @@ def _review_parts(task: Task, system: CoupledSystem, longest: float | None) -> N
             states = {key: other.encode(task.y0[key]) for key, other in system.parts.items()}
             alone: Any = wired(system, name, states)
             _check_courant(alone, states[name], task.times[0], task.inputs, own)
-
-
-def _end_in_words(task: Task, trajectory: Trajectory) -> str:
-    """Return the note of a system on the state in which a simulation ended, where all values are concrete; else nothing."""
-    if not isinstance(task.system, Noted) or task.events is not None or traced(task.system, trajectory):
-        return ""
-    if trajectory.status.item() != 0:
-        return ""
-    return task.system.note(trajectory.times[-1].item(), trajectory.final())
-
-
-def _explained(task: Task, options: Options, trajectory: Trajectory) -> str:
-    """Return the system's explanation of a failed simulation: the last window is run again, saved more often."""
-    if not isinstance(task.system, Explained) or task.reduce or task.events is not None:
-        return ""
-    times, good = np.asarray(trajectory.times), _good_rows(trajectory)
-    if not good[0]:
-        return task.system.explain(times[0].item(), task.y0)
-    last = max(int(np.argmin(good)) - 1, 0) if not good.all() else times.size - 2
-    y, t = jax.tree.map(lambda x: x[last], trajectory.ys), times[last]
-    pieces, step, whole = AGAIN, task.step, isinstance(task.system, DiscreteSystem)  # whose steps cannot be others
-    if isinstance(step, Fixed):
-        pieces = next(n for n in range(min(AGAIN, step.substeps), 0, -1) if not (whole and step.substeps % n))
-        step = Fixed(-(-step.substeps // pieces))
-    finer = jnp.asarray(np.linspace(t, times[last + 1], pieces + 1), trajectory.times.dtype)
-    again = dispatch(task._replace(y0=y, times=finer, step=step), options._replace(even=False, similar=False))
-    row = max(int(np.argmin(_good_rows(again))) - 1, 0)
-    return task.system.explain(
-        np.asarray(again.times)[row].item(), jax.tree.map(lambda x: np.asarray(x[row]), again.ys)
-    )
-
-
-def _good_rows(trajectory: Trajectory) -> np.ndarray:
-    rows = [np.isfinite(np.asarray(x)).reshape(x.shape[0], -1).all(axis=1) for x in jax.tree.leaves(trajectory.ys)]
-    return np.all(rows, axis=0)
 
 
 def _even(times: Any) -> bool:

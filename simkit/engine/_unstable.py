@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
+from .._processes import gathered, spread
 from .._types import State
 from ..core import (
     DiscreteSystem,
@@ -98,8 +99,11 @@ def _grew(leaves: Sequence[Any]) -> np.ndarray:
             return grew
         seen = np.unique(np.linspace(0, x.shape[1] - 1, SEEN).astype(int))
         # What another device holds is picked there; picking by JAX compiles, and here nothing has to be moved.
-        rows = np.asarray(x)[:, seen] if jax.default_backend() == "cpu" else np.asarray(x[:, seen])
-        sizes.append(np.abs(rows).reshape(*rows.shape[:2], -1).max(axis=2))
+        if spread(x):
+            rows = x[:, seen]
+        else:
+            rows = np.asarray(x)[:, seen] if jax.default_backend() == "cpu" else np.asarray(x[:, seen])
+        sizes.append(gathered(abs(rows).reshape(*rows.shape[:2], -1).max(axis=2)))
     largest = np.max([size[:, 0] for size in sizes], axis=0)
     with np.errstate(invalid="ignore"):
         for size in sizes:

@@ -17,7 +17,7 @@ from .._doors import check_key, check_kind, check_progress
 from .._errors import ArgumentError, SimulationError
 from .._progress import Progress, Say
 from ..core import SampledSystem, full_products
-from ..engine import check_agreed
+from ..engine import check_agreed, check_one_process
 from ..problem import Problem, check_problem, defining_parts
 from ._default_method import default_method
 from ._dependent_model import has_curvature
@@ -239,6 +239,7 @@ def fit(
             "has no method `residuals` or `information`. Take `simkit.LBFGS()`, which needs the log density "
             "alone, or give it one of them."
         )
+    check_one_process("fit", problem.base.system, problem.base.y0)
     check_agreed(
         "fit", lambda: {**defining_parts(problem), "method": method, "starts": starts, "key": key, "others": others}
     )

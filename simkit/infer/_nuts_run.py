@@ -140,7 +140,9 @@ def sample_nuts(
     return Posterior(*found, problem.names, problem.units, "NUTS", tuple(warnings))
 
 
-def _first_places(run: Run, modes: Modes, mode: Int[np.ndarray, " chain"], frame: Frame, key: PRNGKeyArray) -> dict[str, np.ndarray]:
+def _first_places(
+    run: Run, modes: Modes, mode: Int[np.ndarray, " chain"], frame: Frame, key: PRNGKeyArray
+) -> dict[str, np.ndarray]:
     """Chains at places drawn around their modes."""
     looks: list[dict[str, np.ndarray]] = []
     covariances = np.asarray(modes.covariances[mode])

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array
 
 from .._errors import ArgumentError
+from .._processes import check_held
 from .._types import State
 from ..core import System, Trajectory, field_metadata, named_leaves
 from ..fluids import Grid, IncompressibleFlow
@@ -84,6 +85,7 @@ def write_fields(
 
 def checked_grid(path: Path, system: object, run: Trajectory, overwrite: bool) -> Grid:
     """The grid of a run that can be written to a file."""
+    check_held(run)
     grid = getattr(system, "grid", None)
     if not isinstance(grid, Grid):
         raise ArgumentError(f"Argument `system` must have a grid, but {type(system).__name__} has none.")

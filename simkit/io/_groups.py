@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array
 
 from .._errors import ArgumentError
+from .._processes import check_held
 from ..core import Trajectory, named_leaves
 from ..fitting import FitResult, Profiles
 from ..infer import Posterior, Prediction
@@ -182,6 +183,7 @@ COUNTS = ("status", "steps", "rejected", "evaluations")
 
 def write_trajectory(group: h5py.Group, trajectory: Trajectory) -> None:
     """States by dotted name over time; of an ensemble over member and time, with the values that make its members."""
+    check_held(trajectory)
     times, members = np.asarray(trajectory.times), np.asarray(trajectory.status).shape
     if trajectory.reduced:
         raise ArgumentError(

@@ -13,6 +13,7 @@ from jaxtyping import PRNGKeyArray
 from .._budget import Budget, Within, budgeted
 from .._doors import check_count, check_key, check_kind, check_progress, shown
 from .._errors import ArgumentError, SimulationError, StoreError
+from .._processes import spread
 from .._progress import Progress, Say
 from .._types import Inputs, State
 from ..core import (
@@ -28,10 +29,10 @@ from ..core import (
     started,
     traced,
 )
-from ..engine import Fixed, Varying, check_reducers, check_times, resolve, simulate, with_room_for
+from ..engine import Fixed, Varying, check_reducers, check_times, over_processes_of, resolve, simulate, with_room_for
 from ..reducers import Reducer
 from ..solvers import SolverLike
-from ..stores import Journal, describe, journal, packed, unpacked
+from ..stores import Journal, Together, describe, journal, packed, together, unpacked
 from ._measure import Measured, as_probes, forms, measure
 from ._recording import COUNTS, KIND, Recording, part_name, read_parts
 
@@ -70,7 +71,8 @@ def record(
 
     - `system`, `y0`, `solver`, `step`, `inputs`: as in `simulate`. A solver that is chosen is chosen once, at the start.
     - `times`: increasing, shape `(times,)`: when `probes` and `reduce` look at the state.
-    - `store`: the folder, new or with this very recording in it.
+    - `store`: the folder, new or with this very recording in it. Processes whose devices hold one grid give the same folder, which
+        all of them see: each writes its pieces.
     - `frames`: of so many times one state is kept, from the first on.
     - `every`: the number of times that go into one part: what is lost at worst. By default a hundredth of all, and at most as many
         as have states of 32 MiB together. An adaptive solve begins with a new first step in each part.
@@ -108,6 +110,11 @@ def record(
     if callback is not None and not callable(callback):
         raise ArgumentError(f"Argument `callback` must be a function of the recording, but it is {shown(callback)}.")
     check_progress(progress)
+    if spread(y0):
+        raise ArgumentError(
+            "Argument `y0` of `record` must be known to every process, but each holds a part of it. Give the whole as NumPy "
+            "arrays to each process; `simulate` goes on from such a state."
+        )
     check_count("frames", frames)
     if every is not None:
         check_count("every", every)
@@ -130,7 +137,9 @@ def record(
     )
     ready = system.prepared(y0) if isinstance(system, ParticleSystem) else system
     form = forms(ready, when[0], y0, inputs, probed, reducers)
-    with budgeted(within) as budget, journal(store, KIND, definition, {"every": each}) as held:
+    shared = over_processes_of(system, y0)
+    opened = (together if shared else journal)(store, KIND, definition, {"every": each})
+    with budgeted(within, together=shared) as budget, opened as held:
         each = held.settings["every"]
         method = resolve(system, y0, when[: each + 1], solver=solver, step=step, inputs=inputs)
 
@@ -145,7 +154,8 @@ def record(
 
         recording = Recording(held, {"frames": y0, "final": y0, "reduced": form[1]})
         plan = Plan(when, each, frames, form[0])
-        _complete(recording, part, plan, Reached(ready, y0, None), callback, progress, budget)
+        quiet = shared and jax.process_index() > 0
+        _complete(recording, part, plan, Reached(ready, y0, None), callback, False if quiet else progress, budget)
         return recording
 
 
@@ -197,14 +207,18 @@ def _complete(
             except SimulationError as error:
                 where = f"What came before time {times[done]:g} is kept in `{held.folder}`."
                 raise SimulationError(f"{error} {where if index else ''}".strip()) from error
-            held.write(part_name(index), _arrays(found, measured, done, plan.frames))
+            content = _content(found, measured, done, plan.frames)
+            if isinstance(held, Together):
+                held.write_tree(part_name(index), content)
+            else:
+                held.write(part_name(index), packed(content))
             counter.add(last - done)
             index, done = index + 1, last
             if callback is not None:
                 callback(recording)
 
 
-def _kept(held: Journal, plan: Plan, start: Reached) -> tuple[int, int, Reached]:
+def _kept(held: Journal | Together, plan: Plan, start: Reached) -> tuple[int, int, Reached]:
     """Count the whole parts and the times that they reach, and return where the run stands after them.
 
     **Raises:** a `StoreError` where they have other times.
@@ -230,20 +244,18 @@ def _kept(held: Journal, plan: Plan, start: Reached) -> tuple[int, int, Reached]
     return count, done, Reached(system, ended["final"], ended["totals"])
 
 
-def _arrays(found: Trajectory, measured: Measured, done: int, frames: int) -> dict[str, np.ndarray]:
+def _content(found: Trajectory, measured: Measured, done: int, frames: int) -> dict[str, Any]:
     """The content of the file of a part: its first state is that of the part before, unless it is the first of the run."""
     rows = [i for i in range(int(done > 0), len(found.times)) if (done + i) % frames == 0]
-    return packed(
-        {
-            "times": found.times,
-            "frame_times": found.times[np.array(rows, int)],
-            "frames": jax.tree.map(lambda x: np.asarray(x)[rows], found.ys),
-            "final": found.final(),
-            "counts": {name: getattr(found, name) for name in COUNTS},
-            "lists": found.lists,
-            **measured._asdict(),
-        }
-    )
+    return {
+        "times": found.times,
+        "frame_times": found.times[np.array(rows, int)],
+        "frames": jax.tree.map(lambda x: x[np.array(rows, int)] if spread(x) else np.asarray(x)[rows], found.ys),
+        "final": found.final(),
+        "counts": {name: getattr(found, name) for name in COUNTS},
+        "lists": found.lists,
+        **measured._asdict(),
+    }
 
 
 def _check_served(system: System) -> None:

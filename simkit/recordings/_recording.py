@@ -12,7 +12,7 @@ import numpy as np
 from .._doors import check_kind, shown
 from .._errors import ArgumentError, ResultFileError, check_known
 from ..core import Trajectory
-from ..stores import Journal, names_of, open_journal, unpacked
+from ..stores import Journal, Together, joined, names_of, open_journal, unpacked
 
 KIND = "recording"
 COUNTS = ("steps", "rejected", "evaluations")
@@ -32,7 +32,7 @@ class Recording:
     state, from which a simulation may go on.
     """
 
-    def __init__(self, held: Journal, like: Mapping[str, Any]):
+    def __init__(self, held: Journal | Together, like: Mapping[str, Any]):
         self.held, self._like, self.cut = held, like, False
 
     @property
@@ -137,7 +137,7 @@ class Recording:
         return (self._whole(index) for index in range(last + 1))
 
     def _whole(self, index: int) -> dict[str, np.ndarray]:
-        found = self.held.read(part_name(index))
+        found = joined(self.held.read, part_name(index))
         if found is None:
             raise ResultFileError(
                 f"Part {index} of the recording in `{self.store}` is gone, cut short or damaged. Call `record` again, as "
@@ -148,7 +148,7 @@ class Recording:
     def _last(self) -> tuple[int, dict[str, np.ndarray]]:
         """The number and the content of the last whole part."""
         for index in reversed(range(self.parts)):
-            if (found := self.held.read(part_name(index))) is not None:
+            if (found := joined(self.held.read, part_name(index))) is not None:
                 return index, found
         raise ResultFileError(
             f"The recording in `{self.store}` has no whole part yet. Call `record` as before: it goes on with it."
@@ -184,10 +184,10 @@ def part_name(index: int) -> str:
     return f"part-{index:06d}"
 
 
-def read_parts(held: Journal) -> Iterator[dict[str, np.ndarray]]:
+def read_parts(held: Journal | Together) -> Iterator[dict[str, np.ndarray]]:
     """The whole parts, in their order, up to the first that is missing."""
     for index in itertools.count():
-        found = held.read(part_name(index))
+        found = joined(held.read, part_name(index))
         if found is None:
             return
         yield found

@@ -29,6 +29,9 @@ from ._packed import check_names as check_names
 from ._packed import names_of as names_of
 from ._packed import packed as packed
 from ._packed import unpacked as unpacked
+from ._pieces import Together as Together
+from ._pieces import joined as joined
+from ._pieces import together as together
 from ._python_file import PythonFile as PythonFile
 from ._python_file import import_file as import_file
 from ._python_file import loaded_file as loaded_file

@@ -10,12 +10,17 @@ from jax.tree_util import KeyPath
 from jaxtyping import PyTree
 
 from .._errors import ArgumentError
+from .._processes import check_held
 
 
 def packed(tree: PyTree) -> dict[str, np.ndarray]:
-    """The arrays of a pytree by dotted name; a random key is told by its numbers."""
+    """The arrays of a pytree by dotted name; a random key is told by its numbers.
+
+    **Raises:** an `ArgumentError` for arrays of which several processes hold parts.
+    """
     paths, _ = jax.tree_util.tree_flatten_with_path(tree)
     check_names(tree)
+    check_held(tree)
     return {_name(path): np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf) for path, leaf in paths}
 
 

@@ -1,16 +1,12 @@
 """Ensembles over devices: the numbers do not depend on how many there are, nor in which process they are."""
 
-import os
 import pathlib
-import socket
-import subprocess
-import sys
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers import tree_allclose
+from helpers import in_processes, tree_allclose
 
 import simkit
 from simkit.odes import GeometricBrownianMotion, LotkaVolterra, from_function, from_response
@@ -199,39 +195,10 @@ def test_single_precision_stays_single():
     assert tree_allclose(two.ys, one.ys, rtol=1e-5)
 
 
-def in_processes(script, folder, count=2):
-    """The files that some processes have written which run a script of this folder together."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{probe.getsockname()[1]}"
-    flags = os.environ.get("XLA_FLAGS", "").replace("--xla_force_host_platform_device_count=2", "")
-    environment = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
-    results = [folder / f"{number}.npz" for number in range(count)]
-    children = [
-        subprocess.Popen(
-            [sys.executable, pathlib.Path(__file__).with_name(script), address, str(number), result, str(count)],
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for number, result in enumerate(results)
-    ]
-    try:
-        for child in children:
-            output, _ = child.communicate(timeout=400)
-            assert child.returncode == 0, output
-    finally:
-        for child in children:
-            child.kill()
-            child.communicate()
-    return results
-
-
 @pytest.mark.parametrize("count", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_processes_get_the_whole_result(tmp_path, count):
     """Five members: on four devices three have a place for one that is not there."""
-    results = in_processes("one_process.py", tmp_path, count)
+    results = in_processes(pathlib.Path(__file__).with_name("one_process.py"), tmp_path, count)
     rates = np.linspace(0.3, 0.9, 5)
     expected = simkit.ensemble(SYSTEM, Y0, TIMES, over={"growth": rates}, devices=TWO[:1])
     slope = jax.grad(
@@ -250,7 +217,7 @@ def test_processes_get_the_whole_result(tmp_path, count):
 @pytest.mark.slow
 def test_each_of_two_processes_fits_and_samples(tmp_path):
     """It ended in JAX's words: "spans non-addressable devices"."""
-    one, two = (np.load(result) for result in in_processes("one_fit.py", tmp_path))
+    one, two = (np.load(result) for result in in_processes(pathlib.Path(__file__).with_name("one_fit.py"), tmp_path))
     for name in ("estimate", "lower", "draws", "curves"):
         np.testing.assert_array_equal(one[name], two[name])  # the same program on the same numbers
     np.testing.assert_allclose(one["estimate"], 2.0, atol=0.2)  # data with a scatter of 0.1

@@ -171,6 +171,25 @@ def ensemble():
     return apart(*found)
 
 
+def varied_steps():
+    """Steps by a Courant number and by an error estimate, of which no device gathers a state."""
+    worst = 0.0
+    for step in (simkit.Courant(0.4), simkit.Adaptive(1e-4)):
+        found = []
+        for devices in (None, SQUARE):
+            system = fluids.ShallowWater(Grid((8, 12), 1.0, devices=devices), reconstruction="first_order")
+            start = system.State(jnp.asarray(1 + 0.1 * wave((8, 12))), jnp.zeros((2, 8, 12)))
+            run = jax.jit(
+                lambda y, system=system, step=step: simkit.simulate(system, y, [0.0, 0.02, 0.05], step=step).ys
+            )
+            program = run.lower(start).compile()
+            found.append(program(start))
+        assert "all-gather" not in program.as_text()
+        assert spread(found[1])
+        worst = max(worst, apart(*found))
+    return worst
+
+
 CASES = {
     "waves": waves,
     "pressure": pressure,
@@ -187,6 +206,7 @@ CASES = {
     ),
     "run": run,
     "ensemble": ensemble,
+    "varied steps": varied_steps,
 }
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ ROUNDING = 1e-13
 WEIGHED = 1e-12
 
 SLOW = ["waves", "pressure", "plane flow", "flow in space", "shallow water", "incompressible"]
-LONG = ["gas, corners", "gas in space", "incompressible in space", "run", "ensemble"]
+LONG = ["gas, corners", "gas in space", "incompressible in space", "run", "ensemble", "varied steps"]
 
 
 def on_four_devices(names, folder):

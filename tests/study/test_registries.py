@@ -19,7 +19,6 @@ NAMELESS = {
     "SYSTEMS": {simkit.odes.FunctionSystem, simkit.odes.FunctionResponse, simkit.odes.DelayedFunctionSystem}
     | {simkit.ChemicalLangevin}  # it takes a jump process
     | {simkit.fluids.MovingBody}  # it takes another system and a function
-    | {simkit.fluids.MultilayerShallowWater}  # its start is a field for each layer
     | {md.EquilibriumAverages, md.EnergiesAndForces, md.RelativeEntropy},  # they take particles and frames
     "SOLVERS": {
         solvers.ParticleStepper,  # particles bring it

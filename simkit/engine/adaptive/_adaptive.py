@@ -14,6 +14,7 @@ from ..._types import Time
 from ...core import BrownianTree, StochasticSystem, brownian_shape, brownian_tree
 from ..batching._mesh import alike_arrays
 from ..batching._paired import paired_at_rest
+from ..task._flat import Flattening
 from ..task._scales import settled
 from ..task._step import Courant
 from ..task._task import Options, Task
@@ -31,12 +32,12 @@ def integrate_adaptive(
 
     The task's start is an encoded state. `length` is that of the first step, chosen where it is None or 0.
     """
-    member, ops, fixed, times, plan, unravel = pose(task, options, length)
+    member, ops, fixed, times, plan, way = pose(task, options, length)
     start = moved_in_time(member, -1.0, times[:1], ops[0][None], ops, fixed)
     held = jax.lax.stop_gradient(times)
     ys, status, steps, rejected, length, _ = solve_members(start, *ops[1:], *fixed, held, plan=plan)
     rows = moved_in_time(member, 1.0, times, ys[0], ops, fixed)
-    return jax.vmap(unravel)(rows), status[0], (steps[0], rejected[0]), length[0]
+    return jax.vmap(way.state)(rows), status[0], (steps[0], rejected[0]), length[0]
 
 
 class Posed(NamedTuple):
@@ -47,7 +48,7 @@ class Posed(NamedTuple):
     fixed: list[Any]
     times: Array
     plan: Plan
-    unravel: Callable[[Array], Any]
+    way: Flattening
 
 
 def pose(task: Task, options: Options, length: Array | None = None) -> Posed:
@@ -58,17 +59,18 @@ def pose(task: Task, options: Options, length: Array | None = None) -> Posed:
     times, dtype = task.times, task.times.dtype
     task = settled(task)
     length = jnp.zeros_like(times[0]) if length is None else length
-    numerics = [jax.lax.stop_gradient(jnp.asarray(x, dtype)) for x in (task.step.most(), length, *task.step.numbers())]
+    rtol, atol = task.step.numbers()
+    numerics = [jax.lax.stop_gradient(jnp.asarray(x, dtype)) for x in (task.step.most(), length, rtol)]
     now = jax.lax.stop_gradient(times[0])
     bounded = isinstance(task.step, Courant)
     between = times.shape[-1] > 2 or task.events is not None
     traced = trace_member(
         task.system, task.y0, task.inputs, task.solver, now, task.events, bounded, between, tree_of(task, key)
     )
-    member, ops, fixed, unravel = traced
-    if not bounded:
-        numerics[-1] = jnp.broadcast_to(numerics[-1], member.ops[0].shape)  # an absolute tolerance for each state
-    fixed = [*fixed, *numerics]
+    member, ops, fixed, way = traced
+    # An absolute tolerance for each state.
+    atol = jax.tree.map(lambda x: jax.lax.stop_gradient(jnp.asarray(x, dtype)), atol)
+    fixed = [*fixed, *numerics, atol if bounded else way.tolerance(atol)]
     plan = Plan(
         member=member,
         shared=(False, *(True for _ in ops[1:])),
@@ -77,7 +79,7 @@ def pose(task: Task, options: Options, length: Array | None = None) -> Posed:
         sizes=Sizes(task.step.max_steps, options.lanes, options.memory, task.events is not None),
         room=0 if task.events is None else options.room or task.events.room,
     )
-    return Posed(member, ops, fixed, times, plan, unravel)
+    return Posed(member, ops, fixed, times, plan, way)
 
 
 def tree_of(task: Task, key: PRNGKeyArray | None) -> BrownianTree | None:

@@ -27,7 +27,7 @@ def integrate_with_events(task: Task, options: Options, length: Array | None = N
     """An adaptive solve in which events happen; arguments as in `integrate_adaptive`."""
     assert task.events is not None
     posed = pose(task, options, length)
-    member, ops, fixed, times, plan, unravel = posed
+    member, ops, fixed, times, plan, way = posed
     begun = moved_in_time(member, -1.0, times[:1], ops[0][None], ops, fixed)
     held = jax.lax.stop_gradient(times)
     ys, *figures = solve_members(begun, *ops[1:], *fixed, held, plan=plan)
@@ -35,7 +35,7 @@ def integrate_with_events(task: Task, options: Options, length: Array | None = N
     rows, before = ys[0, : times.shape[0]], ys[0, times.shape[0] :]
     after = ((status == Status.OK) & (held > end))[:, None]
     rows = moved_in_time(member, 1.0, times, jnp.where(after, ops[0][None], rows), ops, fixed)
-    states = jax.vmap(unravel)(jnp.where(after, jnp.nan, rows))
+    states = jax.vmap(way.state)(jnp.where(after, jnp.nan, rows))
     events = _listed(posed, task.events, total, when, codes, before)
     last = jnp.array([event.ends for event in task.events.events])[jnp.maximum(events.which, 0)] & events.happened
     ended = (status == Status.OK) & ((end < held[-1]) | jnp.any(last))
@@ -44,7 +44,7 @@ def integrate_with_events(task: Task, options: Options, length: Array | None = N
 
 def _listed(posed: Posed, events: NamedEvents, total: Array, when: Array, codes: Array, before: Array) -> Events:
     """The events, with the derivatives of their times; `before` are the states there at times that are held."""
-    member, ops, fixed, times, _, unravel = posed
+    member, ops, fixed, times, _, way = posed
     own, kinds = member.happenings, len(events.events)
     assert own is not None
     real = codes >= 0
@@ -71,7 +71,7 @@ def _listed(posed: Posed, events: NamedEvents, total: Array, when: Array, codes:
     # All that differs between members is an argument: what a rule closes over must be known.
     entries = real, when, before, which, number, follows
     time, first, second = by_member(listed, ops, fixed, start, entries)
-    emptied = lambda y: jax.vmap(unravel)(jnp.where(real[:, None], y, jnp.nan))
+    emptied = lambda y: jax.vmap(way.state)(jnp.where(real[:, None], y, jnp.nan))
     return Events(
         names=events.names,
         count=total,

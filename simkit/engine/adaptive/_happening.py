@@ -12,12 +12,12 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, PyTree
 
 from ..._types import State, Time
 from ...core import NamedEvents, at_time
 from ..task._condition import condition_of
+from ..task._flat import Flattening
 from ._midpoint import midpoint
 from ._program import Ledger, Program
 
@@ -76,7 +76,7 @@ class EventFunctions:
 
     - `filled`: operands -> the system, the inputs and the events with those numbers.
     - `field`: operands, t, y -> the flat slope; `resume`: the same -> the state that solves algebraic equations, if there are any.
-    - `unravel`: from a flat state to the system's; `dtype`: of times.
+    - `way`: between flat states and the system's; `dtype`: of times.
     """
 
     def __init__(
@@ -85,11 +85,11 @@ class EventFunctions:
         filled: Callable[[PyTree, PyTree], Any],
         field: Callable[..., Array],
         resume: Callable[..., Array] | None,
-        unravel: Callable[[Array], Any],
+        way: Flattening,
         dtype: Any,
     ):
         self.kinds, self.names = events.events, events.names
-        self.filled, self.field, self.resume, self.unravel, self.dtype = filled, field, resume, unravel, dtype
+        self.filled, self.field, self.resume, self.way, self.dtype = filled, field, resume, way, dtype
         self.found = tuple(i for i, event in enumerate(self.kinds) if not event.timed)
         self.timed = tuple(i for i, event in enumerate(self.kinds) if event.timed)
         self.sizes = [0 if event.at is None else event.at.shape[0] for event in self.kinds]
@@ -97,7 +97,7 @@ class EventFunctions:
     def marks(self, ops: PyTree, fixed: PyTree, t: Time, y: State) -> Array:
         """Return the conditions of the events that are found, (found,)."""
         system, inputs, own = self.filled(ops, fixed)
-        state = self.unravel(y)
+        state = self.way.state(y)
         values = [condition_of(own.events[i], system, inputs, t, state).astype(t.dtype) for i in self.found]
         return jnp.stack(values) if values else jnp.broadcast_to(0 * t, (0,))
 
@@ -157,9 +157,9 @@ class EventFunctions:
         if event.values is not None:
             order = self.sorted_times(given, i)[1]
             value = jax.tree.map(lambda x: _entry(x, _entry(order, number)), event.values)
-        before = system.decode(self.unravel(y))
+        before = system.decode(self.way.state(y))
         after = event.changed(system, t, before, at_time(inputs, t), value, name=self.names[i])
-        return ravel_pytree(system.encode(after))[0].astype(y.dtype)
+        return self.way.flat(system.encode(after)).astype(y.dtype)
 
     def coming(self, ops: PyTree, fixed: PyTree, numbers: Array) -> Array:
         """Return the known times with these numbers, (timed,); infinite where there are no more."""

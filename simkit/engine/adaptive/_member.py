@@ -8,7 +8,6 @@ from typing import Any
 import jax
 import jax.core
 import jax.numpy as jnp
-from jax.flatten_util import ravel_pytree
 from jax.typing import DTypeLike
 from jaxtyping import Array, PyTree
 
@@ -16,6 +15,7 @@ from ..._types import Inputs, State, Time
 from ...core import BrownianTree, ConstrainedSystem, NamedEvents, SystemTerm, at_time, jump_times, stop_times
 from ...linear import calls_library
 from ...solvers import Memory, Step, Stepper, consistent, slope_of
+from ..task._flat import Flattening
 from ._happening import EventFunctions, Happenings, trace_happenings
 from ._program import Ledger, Program, inexact
 
@@ -112,19 +112,19 @@ def trace_member(
     bounded: bool = False,
     between: bool = False,
     path: BrownianTree | None = None,
-) -> tuple[Member, list[Any], list[Any], Callable[[Array], Any]]:
-    """The member's programs, its operands (the flat state first), its other numbers, and the way back to the state's form.
+) -> tuple[Member, list[Any], list[Any], Flattening]:
+    """The member's programs, its operands (the flat state first), its other numbers, and the way between states and flat ones.
 
     With `between` the error of a step includes that of its dense output. Steps that read a `path` end at its save times, since
     between the ends of a step nothing is known of it.
     """
-    flat, unravel = ravel_pytree(state)
-    parts = _Parts((system, inputs, solver, events, path))
+    way, parts = Flattening(system, state), _Parts((system, inputs, solver, events, path))
+    flat, ravel, unravel = way.flat(state), way.flat, way.state
     ledger = Ledger([flat, *parts.of("ops")], parts.of("fixed"))
     filled, rebuilt = parts.filled, parts.rebuilt
 
     def field(ops: PyTree, fixed: PyTree, t: Time, y: State) -> Any:
-        return ravel_pytree(slope_of(rebuilt(ops, fixed)[0], t, unravel(y)))[0]
+        return ravel(slope_of(rebuilt(ops, fixed)[0], t, unravel(y)))
 
     def begin(ops: PyTree, fixed: PyTree, t: Time, y: State) -> Any:
         term, solver = rebuilt(ops, fixed)
@@ -133,15 +133,15 @@ def trace_member(
     def advance(ops: PyTree, fixed: PyTree, t: Time, t1: Time, y: State, memory: PyTree) -> Any:
         term, solver = rebuilt(ops, fixed)
         found = solver.advance(term, t, t1, t1 - t, unravel(y), memory)
-        return ravel_pytree(found.state)[0], found.memory, found.dense, _error(found, between), found.growth
+        return ravel(found.state), found.memory, found.dense, _error(found, between, ravel), found.growth
 
     def retake(ops: PyTree, fixed: PyTree, t: Time, t1: Time, y: State, past: PyTree, solved: Array) -> Any:
         term, solver = rebuilt(ops, fixed)
         found = solver.advance(term, t, t1, t1 - t, unravel(y), Memory(past, solved=solved))
-        return ravel_pytree(found.state)[0], found.memory.past, found.dense
+        return ravel(found.state), found.memory.past, found.dense
 
     def polynomial(ops: PyTree, fixed: PyTree, dense: PyTree) -> Any:
-        return tuple(ravel_pytree(q)[0] for q in solver.polynomial(dense))
+        return tuple(ravel(q) for q in solver.polynomial(dense))
 
     def times_of(find: Callable[[Any], Any]) -> Callable[..., Any]:
         return lambda ops, fixed: _times(find(rebuilt(ops, fixed)[0]), t.dtype)
@@ -155,7 +155,7 @@ def trace_member(
         return system.longest_step(t, unravel(y), at_time(inputs, t))
 
     def resume(ops: PyTree, fixed: PyTree, t: Time, y: State) -> Any:
-        return ravel_pytree(consistent(rebuilt(ops, fixed)[0], t, unravel(y))[0])[0]
+        return ravel(consistent(rebuilt(ops, fixed)[0], t, unravel(y))[0])
 
     start = Program(begin, (t, flat), ledger)
     memory, again = jax.tree.unflatten(start.out, start.shapes), None
@@ -173,7 +173,7 @@ def trace_member(
     resumed = Program(resume, (t, flat), ledger) if algebraic and bool(jump.shapes[0].shape[0]) else None
     happenings = None
     if events is not None:
-        functions = EventFunctions(events, of_events, field, resume if algebraic else None, unravel, t.dtype)
+        functions = EventFunctions(events, of_events, field, resume if algebraic else None, way, t.dtype)
         happenings = trace_happenings(functions, flat, t, ledger)
     member = Member(
         field=slope,
@@ -196,7 +196,7 @@ def trace_member(
         again=again,
         order=STARTING_ORDER if solver.multistep else solver.order,
     )
-    return member, ledger.ops, ledger.fixed, unravel
+    return member, ledger.ops, ledger.fixed, way
 
 
 def _shape(x: Array) -> jax.ShapeDtypeStruct:
@@ -216,10 +216,10 @@ def _stops(term: SystemTerm) -> Array | None:
     return inside if found is None else jnp.concatenate([found.astype(inside.dtype), inside])
 
 
-def _error(step: Step, between: bool) -> Array:
+def _error(step: Step, between: bool, ravel: Callable[[Any], Array]) -> Array:
     """The error estimate of a step, with `between` in each state the larger one of its end and of its dense output."""
-    error = ravel_pytree(step.error)[0]
+    error = ravel(step.error)
     if not between or step.between is None:
         return error
-    missed = ravel_pytree(step.between)[0]
+    missed = ravel(step.between)
     return jnp.where(jnp.abs(missed) > jnp.abs(error), missed, error)

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, PyTree
 
 from ..._types import State, Time
@@ -27,6 +26,7 @@ from ...core import (
 from ...solvers import AbstractExplicitRungeKutta, consistent, slope_of
 from ..adaptive._happening import NEAR, EventFunctions, newton, opposite
 from ..batching._mesh import alike_arrays
+from ..task._flat import Flattening
 from ._checkpointed import choose_record
 from ._event_search import Found, Sides, crossed_from, search
 from ._fixed_grid import between_jumps, checkpointed_scan, size_of
@@ -92,20 +92,20 @@ class EventGrid:
     def __init__(self, terms: Any, solver: Any, events: NamedEvents, state: State, t: Time):
         self.terms, self.solver = terms, solver
         self.place: tuple[Array, Array] | None = None
-        self.unravel = ravel_pytree(state)[1]
+        self.way = Flattening(terms.system, state)
         self.exact = not isinstance(terms.system, StochasticSystem)
         self.anew = solver is None or isinstance(solver, AbstractExplicitRungeKutta)
-        flat = lambda tree: ravel_pytree(tree)[0]
+        flat = self.way.flat
 
         def field(ops: PyTree, fixed: PyTree, t: Time, y: Array) -> Array:
-            return flat(slope_of(ops[0], t, self.unravel(y)))
+            return flat(slope_of(ops[0], t, self.way.state(y)))
 
         def resume(ops: PyTree, fixed: PyTree, t: Time, y: Array) -> Array:
-            return flat(consistent(ops[0], t, self.unravel(y))[0])
+            return flat(consistent(ops[0], t, self.way.state(y))[0])
 
         algebraic = isinstance(terms.system, ConstrainedSystem)
         filled = lambda ops, fixed: (ops[0].system, ops[0].inputs, ops[1])
-        self.functions = EventFunctions(events, filled, field, resume if algebraic else None, self.unravel, t.dtype)
+        self.functions = EventFunctions(events, filled, field, resume if algebraic else None, self.way, t.dtype)
         self.ops, self.kinds = (terms, events), len(events.events)
         self.held, self.held_solver = held((self.ops, solver))
         given = filled(self.held, None)
@@ -154,7 +154,7 @@ class EventGrid:
     def operands(self, t: Array, state: State) -> tuple[Any, ...]:
         """The operands of conditions, without derivatives."""
         t, state = held((t, state))
-        return self.held, None, t, ravel_pytree(state)[0]
+        return self.held, None, t, self.way.flat(state)
 
     # ---- steps ----
 
@@ -165,8 +165,8 @@ class EventGrid:
         none = held(until) <= held(t)
         there = jnp.where(none, t + held(stride), until)
         found = solver.advance(ops[0], t, there, there - t, state, solver.init(ops[0], t, state)).state
-        flat = self.functions.flowed(ops, None, t, jnp.where(none, until - t, 0), ravel_pytree(state)[0])
-        return jax.tree.map(lambda a, b: jnp.where(none, a, b), self.unravel(flat), found)
+        flat = self.functions.flowed(ops, None, t, jnp.where(none, until - t, 0), self.way.flat(state))
+        return jax.tree.map(lambda a, b: jnp.where(none, a, b), self.way.state(flat), found)
 
     def round(self, cut: "_Cut", ends: tuple[Array, Array, Array]) -> tuple["_Cut", Any]:
         """Let the first event of the rest of a step happen, or take that rest."""
@@ -198,20 +198,20 @@ class EventGrid:
 
             def value(delta: Array) -> Array:
                 time = found.time + delta
-                return own.marks(ops, None, time, ravel_pytree(advance(time))[0])[place[found.which]]
+                return own.marks(ops, None, time, self.way.flat(advance(time)))[place[found.which]]
 
             if self.exact:
                 total = total + newton(value, zero, found.sloped)
         if own.timed:
             known = jnp.array([i in own.timed for i in range(self.kinds)])[found.which] & found.hit
-            flat = ravel_pytree(state)[0]
+            flat = self.way.flat(state)
             moved = own.shift(ops, None, found.time, flat, found.which, jnp.where(known, found.number, 0))
             total = total + jnp.where(known, moved, 0)
         total = jnp.where(found.start, t, total)
         total = jnp.where(found.hit, total, until)
         before = advance(total)
-        after = own.change(ops, None, total, ravel_pytree(before)[0], found.which, found.number)
-        after = jax.tree.map(lambda a, b: jnp.where(found.hit, a, b), self.unravel(after), before)
+        after = own.change(ops, None, total, self.way.flat(before), found.which, found.number)
+        after = jax.tree.map(lambda a, b: jnp.where(found.hit, a, b), self.way.state(after), before)
         return total, before, after
 
     def sides_after(self, sides: Sides, found: Found, time: Array, before: State, after: State) -> Sides:

@@ -16,10 +16,11 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, PyTree
 
 from ..._types import State
-from ...core import DelayedSystem, Past, Setup, SystemTerm, at_time, held, named_leaves, scaled, started
+from ...core import DelayedSystem, Past, Setup, SystemTerm, at_time, held, named_leaves, scaled, started, unknown
 from ...linear import shielded
 from ...solvers import slope_of
 from ..batching._mesh import alike_arrays
+from ._flat import ByLeaf, Flattening
 from ._step import Adaptive
 from ._task import Task
 
@@ -84,7 +85,7 @@ def open_and_similar(step: Any, y0: State, others: Iterable[Any] = ()) -> bool:
 def similar(y0: State, others: Iterable[Any] = ()) -> bool:
     """Tell whether all numbers of a start are concrete and of similar size; members have `others` in their place."""
     leaves, others = jax.tree.leaves(started(y0)), list(others)
-    if not leaves or any(isinstance(x, jax.core.Tracer) for x in (*leaves, *others)):
+    if not leaves or unknown(leaves, others):
         return False
     found = [np.abs(np.asarray(x)) for x in (*leaves, *others)]
     fields = [i < len(leaves) and x.size > LARGEST_ARRAY for i, x in enumerate(found)]
@@ -113,7 +114,7 @@ def unresolved(atol: float, sizes: Mapping[str, float]) -> tuple[str, ...]:
 def notes_of(step: Any, ys: PyTree) -> tuple[str, ...]:
     """Return notes on a given absolute tolerance that is too large for the simulated states."""
     atol, leaves = step.atol if isinstance(step, Adaptive) else None, jax.tree.leaves(ys)
-    if atol is None or any(isinstance(x, jax.core.Tracer) for x in (atol, *leaves)) or np.ndim(atol):
+    if atol is None or unknown(atol, leaves) or np.ndim(atol):
         return ()
     if sum(x.size for x in leaves) > MOST_LOOKED_AT:
         return ()
@@ -126,27 +127,28 @@ def state_sizes(setup: Setup, times: Array) -> Array:
     """The size of every number of the encoded start of a simulation, flat."""
     y0 = started(setup.y0)
     task = Task(setup.system, setup.system.encode(y0), setup.inputs, times, None, None, events=setup.events)
-    return sizes_of(task)
+    return ravel_pytree(sizes_of(task))[0]
 
 
-def sizes_of(task: Task, alike: bool = False) -> Array:
-    """The size of every number of an encoded start, flat, held in derivatives."""
+def sizes_of(task: Task, alike: bool = False) -> Array | ByLeaf:
+    """The size of every number of an encoded start, flat, of one over devices by leaf; held in derivatives."""
     task = held(alike_arrays(task._replace(key=None, reduce=None)))
     task = task._replace(y0=_after_known_events(task), events=None)
-    flat, unravel = ravel_pytree(task.y0)
-    counts = [leaf.size for leaf in jax.tree.leaves(task.y0)]
+    way = Flattening(task.system, task.y0)
+    flat = way.flat(task.y0)
     limit = 0 if _transformed(task) else LARGEST_ARRAY
-    spread = functools.partial(_spread, counts, limit)
+    spread = functools.partial(_spread, way, limit)
     size = spread(jnp.abs(flat).astype(task.times.dtype))
     if not alike and flat.size:
         small = size < SMALL * jnp.max(size)
         term = SystemTerm(task.system, task.inputs)
-        field = lambda t, y: ravel_pytree(_slope(term, task, t, unravel(y)))[0]
-        found, least = shielded(lambda times, y, size: _looked_at(field, times, y, size, spread))(
+        field = lambda t, y: way.flat(_slope(term, task, t, way.state(y)))
+        found, least = shielded(lambda times, y, size: _looked_at(field, way, times, y, size, spread))(
             task.times, flat, size
         )
         size = jnp.where(small | (size == 0), jnp.maximum(jnp.where(size > 0, size, found), least), size)
-    return jax.lax.stop_gradient(_filled(size, counts))
+    size = jax.lax.stop_gradient(_filled(size, way))
+    return ByLeaf(way.state(size)) if way.divided else size
 
 
 def _slope(term: SystemTerm, task: Task, t: Array, y: State) -> Any:
@@ -196,7 +198,12 @@ def _after_known_events(task: Task) -> State:
 
 
 def _looked_at(
-    field: Callable[[Array, Array], Array], times: Array, flat: Array, size: Array, spread: Callable[[Array], Array]
+    field: Callable[[Array, Array], Array],
+    way: Flattening,
+    times: Array,
+    flat: Array,
+    size: Array,
+    spread: Callable[[Array], Array],
 ) -> tuple[Array, Array]:
     """The size that each state gets by its rate, and the least size that the rounding of its rate allows."""
     begin, span = times[0], times[-1] - times[0]
@@ -205,7 +212,7 @@ def _looked_at(
     rates = each(lambda share: field(begin + share * span, flat))(share)
     # Of irregular weights and signs, so that terms that cancel do not cancel here.
     count = np.arange(flat.size)
-    weights = jnp.asarray((-1.0) ** count * (0.75 + 0.25 * np.cos(2.4 * count)), times.dtype)
+    weights = way.ordered(((-1.0) ** count * (0.75 + 0.25 * np.cos(2.4 * count))).astype(times.dtype))
     ways = jnp.stack([rates[0], scaled(weights, flat)])
     turned = each(lambda way: jax.jvp(lambda y: field(begin, y), (flat,), (way,))[1])(ways)
     rate, late, bend, terms = (
@@ -224,18 +231,17 @@ def _transformed(task: Task) -> bool:
     return shapes(jax.eval_shape(task.system.decode, task.y0)) != shapes(task.y0)
 
 
-def _spread(counts: list[int], limit: int, values: Array) -> Array:
+def _spread(way: Flattening, limit: int, values: Array) -> Array:
     """Every number, and in a field, an array of more numbers than the limit, the largest."""
-    parts = jnp.split(values, np.cumsum(counts)[:-1]) if counts else []
+    parts = way.pieces(values)
     wide = [x if x.size <= limit else jnp.broadcast_to(jnp.max(x), x.shape) for x in parts]
-    return jnp.concatenate(wide) if wide else values
+    return way.joined(wide) if wide else values
 
 
-def _filled(size: Array, counts: list[int]) -> Array:
+def _filled(size: Array, way: Flattening) -> Array:
     """Sizes where nothing is known: the largest of the same array, else of all states, else 1."""
     size = jnp.where(jnp.isfinite(size), size, 0)
-    parts = jnp.split(size, np.cumsum(counts)[:-1]) if counts else []
-    largest = [jnp.broadcast_to(jnp.max(x, initial=0), x.shape) for x in parts]
-    own = jnp.concatenate(largest) if largest else size
+    largest = [jnp.broadcast_to(jnp.max(x, initial=0), x.shape) for x in way.pieces(size)]
+    own = way.joined(largest) if largest else size
     every = jnp.max(size, initial=0)
     return jnp.where(size > 0, size, jnp.where(own > 0, own, jnp.where(every > 0, every, 1)))

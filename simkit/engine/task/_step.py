@@ -14,14 +14,15 @@ from jaxtyping import Array
 
 from ..._errors import ArgumentError
 from ...core import as_float_array
+from ._flat import ByLeaf
 
 
-def _optional(value: Any) -> Array | None:
+def _optional(value: Any) -> Array | ByLeaf | None:
     if isinstance(value, str | complex):
         raise ArgumentError(
             f"A tolerance of `Adaptive` must be a positive number, but it is {value!r}. Write `Adaptive(1e-6)`."
         )
-    return None if value is None else as_float_array(value)
+    return value if value is None or isinstance(value, ByLeaf) else as_float_array(value)
 
 
 class Adaptive(eqx.Module):
@@ -49,7 +50,7 @@ class Adaptive(eqx.Module):
 
     def __check_init__(self):
         for name, value in (("rtol", self.rtol), ("atol", self.atol)):
-            if value is None or isinstance(value, jax.core.Tracer):
+            if value is None or isinstance(value, jax.core.Tracer | ByLeaf):
                 continue
             known = np.asarray(value)
             if not (np.isfinite(known) & (known > 0)).all() or (name == "rtol" and known.ndim):
@@ -71,12 +72,16 @@ class Adaptive(eqx.Module):
         return Adaptive(default_tolerance(np.dtype(dtype)), self.atol, self.max_steps, self.budget)
 
     def scaled(self, sizes: Any) -> "Adaptive":
-        """The rule, once completed, with an absolute tolerance for each state of these sizes."""
-        dtype = sizes.dtype
-        share = 1e-3 if float(np.finfo(dtype).eps) < 1e-12 else 1e-2
-        # Above the numbers that processors take for zero.
-        atol = jnp.maximum(share * jnp.asarray(self.rtol, dtype) * sizes, float(np.finfo(dtype).tiny))
-        return Adaptive(self.rtol, jax.lax.stop_gradient(atol), self.max_steps, self.budget)
+        """The rule, once completed, with an absolute tolerance for each state of these sizes, an array or `ByLeaf`."""
+
+        def tolerance(sizes: Array) -> Array:
+            dtype = sizes.dtype
+            share = 1e-3 if float(np.finfo(dtype).eps) < 1e-12 else 1e-2
+            # Above the numbers that processors take for zero.
+            atol = jnp.maximum(share * jnp.asarray(self.rtol, dtype) * sizes, float(np.finfo(dtype).tiny))
+            return jax.lax.stop_gradient(atol)
+
+        return Adaptive(self.rtol, jax.tree.map(tolerance, sizes), self.max_steps, self.budget)
 
     def numbers(self) -> tuple[Any, Any]:
         """Return the numbers that the loop reads of the completed rule: the tolerances."""

@@ -139,9 +139,15 @@ def laid_out(grid: Grid, tree: PyTree) -> Any:
     """Fields on a grid, each device with its part. It also tells `jit` which devices there are, whatever hides inside."""
     if not grid.devices:
         return tree
+    return jax.tree.map(lax.with_sharding_constraint, tree, shardings_of(grid, tree))
+
+
+def shardings_of(grid: Grid, tree: PyTree, form: Callable[[Grid, int], PartitionSpec] = layout) -> Any:
+    """Return the shardings of fields on a grid, or with `spectral_layout` of modes; None on one device."""
+    if not grid.devices:
+        return None
     mesh = mesh_of(grid)
-    place = lambda x: lax.with_sharding_constraint(x, NamedSharding(mesh, layout(grid, x.ndim)))
-    return jax.tree.map(place, tree)
+    return jax.tree.map(lambda x: NamedSharding(mesh, form(grid, x.ndim)), tree)
 
 
 def beside(rows: list[Array], axis: int, ghosts: int, end: Seam) -> tuple[list[Array], list[Array]]:

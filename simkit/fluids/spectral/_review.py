@@ -10,6 +10,7 @@ from jax.typing import ArrayLike
 from jaxtyping import PyTree
 
 from ..._errors import ArgumentError
+from ..._processes import gathered, spread
 from ..._types import State
 from ...core import Seen, check_numbers
 from ._waves import Waves
@@ -93,7 +94,8 @@ step."""
 
 def note_spectral(system: Any, t: ArrayLike, y: State) -> str:
     """A sentence where energy has piled up in the shortest waves of a state in which a simulation ended."""
-    share = max(_tail_on_lines(system.waves, np.asarray(x)) for x in jax.tree.leaves(y))
+    known = lambda x: x if spread(x) else np.asarray(x)
+    share = max(_tail_on_lines(system.waves, known(x)) for x in jax.tree.leaves(y))
     if not share > SHARE:
         return ""
     return (
@@ -102,19 +104,20 @@ def note_spectral(system: Any, t: ArrayLike, y: State) -> str:
     )
 
 
-def _tail_on_lines(waves: Waves, field: np.ndarray) -> float:
+def _tail_on_lines(waves: Waves, field: np.ndarray | jax.Array) -> float:
     """The share of the variance along lines in waves near and beyond the cutoffs, the largest of all axes."""
-    d, shares = waves.grid.dimensions, [0.0]
+    d, shares, largest = waves.grid.dimensions, [0.0], float(abs(field).max())
     for axis, cutoff in zip(range(-d, 0), waves.cutoffs, strict=True):
         lines = field
         for other in range(-d, 0):
             if other != axis:
-                lines = lines.take(np.arange(0, lines.shape[other], -(-lines.shape[other] // LINES)), other)
+                lines = lines[(..., slice(None, None, -(-lines.shape[other] // LINES)), *[slice(None)] * (-1 - other))]
+        lines = gathered(lines)
         power = np.abs(np.fft.fft(lines, axis=axis)) ** 2
         power = np.moveaxis(power, axis, -1).reshape(-1, power.shape[axis]).sum(0)
         index = np.abs(np.fft.fftfreq(power.size, 1 / power.size))
         total, high = power[1:].sum(), index > max(TAIL * cutoff, 1)
-        if total > 1e-20 * (1 + np.abs(field).max() ** 2) * field.size:
+        if total > 1e-20 * (1 + largest**2) * field.size:
             shares.append(float(power[high].sum() / total))
     return max(shares)
 

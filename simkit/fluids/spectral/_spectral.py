@@ -12,6 +12,7 @@ from jaxtyping import Array
 from ..._types import Inputs, State
 from ...core import Noted, Reviewed, SplitSystem, quantity
 from ..grids._grid import Grid
+from ..grids._parts import shardings_of, spectral_layout
 from ._review import note_spectral, review_spectral
 from ._waves import Waves
 
@@ -74,6 +75,9 @@ class SpectralSystem(SplitSystem, Reviewed, Noted):
     def waves(self) -> Waves:
         """The Fourier series of the fields."""
         return Waves(self.grid, self.degree, self.real)
+
+    def shardings(self, state: Array) -> Any:
+        return shardings_of(self.grid, state, spectral_layout)
 
     def nonlinear(self, t: ArrayLike, state: Array, inputs: Inputs) -> Array:
         slope = self.rest(t, state, inputs)

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from ..._errors import ArgumentError
 from ..grids._boundary import Boundaries, Boundary, FixedPressure, Inflow, Outflow, Piecewise, pieces_of
 from ..grids._cells import cells
 from ..grids._values import varies
@@ -122,6 +123,20 @@ def _areas(at: Staggered, axis: int, like: Array) -> Array:
             shape = [-1 if i == other else 1 for i in range(at.grid.dimensions)]
             area = area * at.grid.widths(other).reshape(shape)
     return jnp.asarray(area, like.dtype)
+
+
+def given_ends(at: Staggered, boundaries: Boundaries, velocity: Components) -> Components:
+    """Return a velocity with what boundaries give at the ends of its axes.
+
+    **Raises:** an `ArgumentError` where a component has another shape than its faces.
+    """
+    for axis, u in enumerate(velocity):
+        if u.shape != at.shape(axis):
+            raise ArgumentError(
+                f"Component {axis} of the velocity must have the shape {at.shape(axis)} of the faces across its axis, but it has "
+                f"{u.shape}. `start` makes a state from values at the centres."
+            )
+    return tuple(with_ends(at, boundaries, u, axis) for axis, u in enumerate(velocity))
 
 
 def with_ends(at: Staggered, boundaries: Boundaries, u: Array, axis: int) -> Array:

@@ -30,13 +30,13 @@ from ...core import (
 from ..grids._at_time import rates_at, with_boundaries_at
 from ..grids._boundary import Boundaries, Boundary, NoSlip, Piecewise, as_boundaries, conditions_of
 from ..grids._grid import Grid
-from ..grids._parts import laid_out, on_its_parts
+from ..grids._parts import laid_out, on_its_parts, shardings_of
 from ..grids._values import inputs_of_values
 from ..spectral._force import InputForce
 from ._closure import DynamicSmagorinsky, check_closure, constant, turbulent_viscosity
 from ._cut import Cut, cut
 from ._diffusion import smoothed
-from ._ends import balanced, slopes_at_ends, with_ends
+from ._ends import balanced, given_ends, slopes_at_ends
 from ._force_review import check_flux, check_parts, check_pushes, note_staggered, review_staggered
 from ._input_force import given_force, inputs_of_force
 from ._loads import force_on, loads
@@ -420,20 +420,17 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         return functools.reduce(jnp.add, parts)
 
     def encode(self, y: StaggeredFlow) -> StaggeredFlow:
-        found = []
-        for axis, u in enumerate(y.velocity):
-            if u.shape != self.at.shape(axis):
-                raise ArgumentError(
-                    f"Component {axis} of the velocity must have the shape {self.at.shape(axis)} of the faces across its axis, "
-                    f"but it has {u.shape}. `start` makes a state from values at the centres."
-                )
-            found.append(with_ends(self.at, self.boundaries, u, axis))
-        found = balanced(self.at, self.boundaries, laid_out(self.grid, tuple(found)))
+        found = balanced(
+            self.at, self.boundaries, laid_out(self.grid, given_ends(self.at, self.boundaries, y.velocity))
+        )
         if self.obstacle is None or moves(self.obstacle):
             found = project(self.at, found)  # a body that moves is known with the time: `start` has it
         else:
             found = self._through(*self._admitted(found))
         return StaggeredFlow(found.velocity, laid_out(self.grid, y.scalar), laid_out(self.grid, y.scalars))
+
+    def shardings(self, state: StaggeredFlow) -> Any:
+        return shardings_of(self.grid, state)
 
     def _admitted(self, velocity: Components) -> tuple[Components, Components]:
         """Return the part of a velocity outside the obstacle, and the mobilities of the faces."""

@@ -32,7 +32,7 @@ from ..grids._boundary import Boundaries, Boundary, NoSlip, Periodic, Piecewise,
 from ..grids._checks import check_lowest, check_shapes, check_vector, lowest
 from ..grids._ghost import along_end, cells, chosen, padded
 from ..grids._grid import Grid
-from ..grids._parts import laid_out, on_its_parts
+from ..grids._parts import laid_out, on_its_parts, shardings_of
 from ..grids._reconstruction import RECONSTRUCTIONS, WENO5Z, Reconstruction, named
 from ..grids._values import inputs_of_values
 from ._characteristic import TRANSVERSE, VARIABLES, flux_through
@@ -383,6 +383,9 @@ class CompressibleFlow(TransportSystem, Reviewed, Explained):
 
     def decode(self, state: ConservedGas) -> Gas:
         return gas_of(to_primitive(rows_of(state), self.gamma))
+
+    def shardings(self, state: ConservedGas) -> Any:
+        return shardings_of(self.grid, state)
 
     @classmethod
     def example(cls) -> "Example[CompressibleFlow]":

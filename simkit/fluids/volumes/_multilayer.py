@@ -18,6 +18,7 @@ from ..._errors import ArgumentError
 from ..._types import Inputs, Outputs
 from ...core import (
     POSITIVE,
+    SYSTEMS,
     Example,
     Explained,
     Input,
@@ -35,7 +36,7 @@ from ..grids._boundary import Boundaries, Boundary, FreeSlip, Periodic, as_bound
 from ..grids._checks import check_lowest, check_shapes, lowest
 from ..grids._ghost import cells, padded
 from ..grids._grid import Grid
-from ..grids._parts import laid_out, on_its_parts
+from ..grids._parts import laid_out, on_its_parts, shardings_of
 from ..grids._reconstruction import MUSCL, RECONSTRUCTIONS, WENO5Z, FirstOrder, Reconstruction, named
 from ..grids._values import inputs_of_values
 from ._layered import ConservedLayers, LayeredWater, added, characteristics, heads, layered_flux, surfaces
@@ -43,6 +44,7 @@ from ._open import Open
 from ._water import Water, velocity_of
 
 
+@SYSTEMS.named("multilayer_shallow_water")
 class MultilayerShallowWater(TransportSystem, Reviewed, Noted, Explained):
     r"""Layers of shallow water, each of one density, that do not mix, in one or two dimensions, over a bed b.
 
@@ -311,6 +313,9 @@ class MultilayerShallowWater(TransportSystem, Reviewed, Noted, Explained):
     def decode(self, state: ConservedLayers) -> LayeredWater:
         velocity = jnp.stack([velocity_of(state.height, q, self.dry) for q in state.discharge])
         return LayeredWater(state.height, velocity)
+
+    def shardings(self, state: ConservedLayers) -> Any:
+        return shardings_of(self.grid, state)
 
     @classmethod
     def example(cls) -> "Example[MultilayerShallowWater]":

@@ -28,7 +28,7 @@ from ..grids._boundary import Boundaries, Boundary, Piecewise, as_boundaries, co
 from ..grids._checks import check_lowest, check_shapes, lowest
 from ..grids._ghost import along_end, cells, chosen, padded
 from ..grids._grid import Grid
-from ..grids._parts import laid_out, on_its_parts
+from ..grids._parts import laid_out, on_its_parts, shardings_of
 from ..grids._reconstruction import MUSCL, RECONSTRUCTIONS, FirstOrder, Reconstruction, named
 from ..grids._values import inputs_of_values
 from ._open import Level, Open
@@ -264,6 +264,9 @@ class ShallowWater(StiffTransportSystem, Reviewed, Explained):
     def decode(self, state: ConservedWater) -> Water:
         velocity = jnp.stack([velocity_of(state.height, q, self.dry) for q in state.discharge])
         return Water(state.height, velocity)
+
+    def shardings(self, state: ConservedWater) -> Any:
+        return shardings_of(self.grid, state)
 
     @classmethod
     def example(cls) -> "Example[ShallowWater]":

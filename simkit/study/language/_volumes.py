@@ -9,13 +9,14 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from ... import fluids
-from ..._errors import StudyError
+from ..._errors import StudyError, check_known
 from ...core import System
+from ._flow_parts import AXES, read_closure, read_obstacle, read_reaction, read_scalars
 from ._grids import FIELDS, VELOCITIES, Make, built, read_grid
 from ._section import Section, at_place, is_number
 
-VOLUMES = (fluids.IncompressibleFlow, fluids.CompressibleFlow, fluids.ShallowWater)
-AXES = ("x", "y", "z")
+VOLUMES = (fluids.IncompressibleFlow, fluids.CompressibleFlow, fluids.ShallowWater, fluids.MultilayerShallowWater)
+WATERS = (fluids.ShallowWater, fluids.MultilayerShallowWater)
 Ends = Mapping[str, Callable[[Section], Any]]
 
 
@@ -33,24 +34,43 @@ def read_volumes(section: Section, y0: Section, kind: type[System], seed: int, *
     for name, ends in BOUNDARIES[kind].items():
         if name in section:
             options[name] = _boundaries(section.section(name), grid, ends)
-    if "obstacle" in section and kind is fluids.IncompressibleFlow:
-        options["obstacle"] = _obstacle(section.section("obstacle"), grid)
-    if "bed" in section and kind is fluids.ShallowWater:
+    if kind is fluids.IncompressibleFlow:
+        options |= _parts_of_flow(section, grid)
+    if kind is fluids.MultilayerShallowWater and "density" not in options:
+        raise section.error("parameters", "must give `density`, a number for each layer from the surface down.")
+    if "bed" in section and kind in WATERS:
         options["bed"] = jnp.asarray(built(section, "bed", SHAPES, grid, jax.random.fold_in(key, 1)))
     with at_place(section.where()):
         system: Any = kind(grid, **options)  # pyright: ignore[reportCallIssue]
     return system, _start(y0, system, key) if given else None
 
 
+def _parts_of_flow(section: Section, grid: fluids.Grid) -> dict[str, Any]:
+    """Body, scalars by name, their reaction, and closure of incompressible flow."""
+    options: dict[str, Any] = {}
+    if "obstacle" in section:
+        options["obstacle"] = read_obstacle(section.section("obstacle"), grid)
+    if "scalars" in section:
+        ends = lambda table: _boundaries(table, grid, SCALAR)
+        options["scalars"] = read_scalars(section.section("scalars"), ends, _numbers)
+    if "reaction" in section:
+        options["reaction"] = read_reaction(section.section("reaction"), options.get("scalars", {}), grid)
+    if "smagorinsky" in section:
+        options["smagorinsky"] = read_closure(section.section("smagorinsky"), grid)
+    return options
+
+
 TEXTS: Mapping[type[System], tuple[str, ...]] = {
     fluids.IncompressibleFlow: ("flux", "diffusion"),
     fluids.CompressibleFlow: ("reconstruction", "riemann", "variables"),
     fluids.ShallowWater: ("reconstruction",),
+    fluids.MultilayerShallowWater: ("reconstruction",),
 }
 OPTIONAL: Mapping[type[System], tuple[str, ...]] = {
     fluids.IncompressibleFlow: ("force", "diffusivity", "buoyancy", "smagorinsky"),
     fluids.CompressibleFlow: ("viscosity", "gravity"),
     fluids.ShallowWater: ("roughness", "coriolis", "beta"),
+    fluids.MultilayerShallowWater: ("density", "coriolis", "beta"),
 }
 """Numbers without which a system is built differently."""
 
@@ -93,6 +113,7 @@ BOUNDARIES: Mapping[type[System], Mapping[str, Ends]] = {
     fluids.IncompressibleFlow: {"boundaries": {**WALLS, **STICKY, **FLOWING}, "scalar_boundaries": SCALAR},
     fluids.CompressibleFlow: {"boundaries": {**WALLS, **STICKY, **OPEN}},
     fluids.ShallowWater: {"boundaries": {**WALLS, **OPEN, "level": _needed(fluids.Level, "surface")}},
+    fluids.MultilayerShallowWater: {"boundaries": {**WALLS, **OPEN}},
 }
 """The conditions that ends of axes may have, by their `model`."""
 
@@ -122,16 +143,6 @@ def _end(table: Section, known: Ends) -> Any:
         found = known[model](table)
     table.finish()
     return found
-
-
-def _obstacle(table: Section, grid: fluids.Grid) -> fluids.Obstacle:
-    table.need("shape", "centre", "radius")
-    table.name("shape", ("disk",), "shape")
-    centre, radius = _numbers(table, "centre"), _numbers(table, "radius")
-    table.finish()
-    if centre.shape != (grid.dimensions,):
-        raise table.error("centre", f"must have one number for each of {grid.dimensions} axes, but it is `{centre}`.")
-    return fluids.Obstacle(fluids.Disk(centre, radius))
 
 
 def _place(grid: fluids.Grid, table: Section) -> tuple[np.ndarray, float, float]:
@@ -170,16 +181,17 @@ def _uniform(grid: fluids.Grid, table: Section, key: jax.Array) -> Any:
 FLOWS: Mapping[str, Make] = {**VELOCITIES, "uniform": _uniform}
 
 
-def _start(
-    section: Section, system: fluids.IncompressibleFlow | fluids.CompressibleFlow | fluids.ShallowWater, key: jax.Array
-) -> Any:
+def _start(section: Section, system: Any, key: jax.Array) -> Any:
     """The state of the system; velocities at the centres of cells, the surface of water by its `level` or its `height`."""
+    if isinstance(system, fluids.MultilayerShallowWater):
+        return _layers(section, system, key)
     grid, keys = system.grid, iter(jax.random.split(key, 8))
     scalar = lambda name: jnp.asarray(built(section, name, SHAPES, grid, next(keys)), float)
     velocity = jnp.asarray(built(section, "velocity", FLOWS, grid, next(keys)), float)
     with at_place(section.where()):
         if isinstance(system, fluids.IncompressibleFlow):
-            state = system.start(velocity, scalar("scalar") if system.diffusivity is not None else None)
+            named = _named(section.section("scalars"), system, jax.random.fold_in(key, 2))
+            state = system.start(velocity, scalar("scalar") if system.diffusivity is not None else None, scalars=named)
         elif isinstance(system, fluids.CompressibleFlow):
             state = fluids.CompressibleFlow.State(scalar("density"), velocity, scalar("pressure"))
         else:
@@ -189,3 +201,52 @@ def _start(
             state = fluids.ShallowWater.State(height, velocity)
     section.finish()
     return state
+
+
+def _named(section: Section, system: fluids.IncompressibleFlow, key: jax.Array) -> dict[str, Any] | None:
+    """The starts of scalars by name; what is left out starts at 0."""
+    if not section.table:
+        return None
+    if not system.scalars:
+        raise StudyError(f"{section.where()} starts scalars by name, but [system.scalars] gives none.")
+    found = {}
+    for index, name in enumerate(section.table):
+        check_known(name, system.scalars, "scalar")
+        found[name] = jnp.asarray(built(section, name, SHAPES, system.grid, jax.random.fold_in(key, index)), float)
+    return found
+
+
+def _layers(section: Section, system: fluids.MultilayerShallowWater, key: jax.Array) -> Any:
+    """Layers of water from the surface down: by `levels` of their upper ends, or by `heights`; a velocity each, or one for all."""
+    grid, count = system.grid, system.density.shape[0]
+    if ("levels" in section) == ("heights" in section):
+        raise StudyError(
+            f"{section.where()} must give the `heights` of the layers or the `levels` of their tops, one of them."
+        )
+    kind = "levels" if "levels" in section else "heights"
+    made = lambda tables, known, at: jnp.stack(
+        [
+            jnp.asarray(built(Section({kind: table}, section.place, section.file), kind, known, grid, part), float)
+            for table, part in zip(tables, jax.random.split(jax.random.fold_in(key, at), count), strict=True)
+        ]
+    )
+    found = made(_each(section, kind, count), SHAPES, 0)
+    if kind == "levels":
+        under = jnp.concatenate([found[1:], jnp.broadcast_to(system.bed, found[:1].shape)])
+        bottom = jnp.maximum(under, jnp.broadcast_to(system.bed, under.shape))
+        found = jnp.maximum(found - bottom, 0.0)
+    section.need("velocity")
+    flows = section.table["velocity"]
+    tables = _each(section, "velocity", count) if isinstance(flows, list) else [flows] * count
+    section.read.add("velocity")
+    state = system.State(found, jnp.moveaxis(made(tables, FLOWS, 1), 0, 1))
+    section.finish()
+    return state
+
+
+def _each(section: Section, key: str, count: int) -> list[Any]:
+    """An array with a table for each layer."""
+    tables = section.get(key, "an array")
+    if len(tables) != count:
+        raise section.error(key, f"must have a table for each of {count} layers, but it has {len(tables)}.")
+    return tables

@@ -1,0 +1,171 @@
+"""[system.obstacle], [system.scalars], [system.reaction] and [system.smagorinsky] of a study of incompressible flow."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import Array
+
+from ... import fluids
+from ..._errors import StudyError, check_known
+from ...core import as_float_array
+from ...networks import Formulas, Graph, Reader
+from ._formula import formula_text
+from ._section import Section, at_place, is_number
+
+AXES = ("x", "y", "z")
+
+
+class _Read(NamedTuple):
+    """Formulas of named values and of own numbers, which are parameters with gradients."""
+
+    formulas: Formulas
+    roots: tuple[int, ...]
+    parameters: dict[str, Array]
+
+
+class FormulaMotion(eqx.Module):
+    """Motion of a body by formulas of time `t`: the coordinates of its centre and, with one formula more, its angle."""
+
+    formulas: Formulas = eqx.field(static=True)
+    roots: tuple[int, ...] = eqx.field(static=True)
+    parameters: dict[str, Array]
+    dimensions: int = eqx.field(static=True)
+
+    def __call__(self, t: ArrayLike) -> Any:
+        values: Mapping[str, Any] = {**self.parameters, "t": t}
+        found = [jnp.asarray(x) for x in self.formulas.evaluate(self.roots, values.__getitem__)]
+        dtype = jnp.result_type(*found, jnp.asarray(t))
+        found = [x.astype(dtype) for x in found]
+        centre = jnp.stack(found[: self.dimensions])
+        return centre if len(found) == self.dimensions else (centre, found[-1])
+
+
+class FormulaReaction(eqx.Module):
+    """Rates of scalars by formulas of time `t`, coordinates `x`, `y`, `z` and the scalars."""
+
+    formulas: Formulas = eqx.field(static=True)
+    roots: tuple[int, ...] = eqx.field(static=True)
+    parameters: dict[str, Array]
+    names: tuple[str, ...] = eqx.field(static=True)
+
+    def __call__(self, t: ArrayLike, x: Sequence[Any], scalars: Mapping[str, Array]) -> dict[str, Array]:
+        values: Mapping[str, Any] = {**self.parameters, **dict(zip(AXES, x, strict=False)), "t": t, **scalars}
+        found = self.formulas.evaluate(self.roots, values.__getitem__)
+        like = next(iter(scalars.values()))
+        return {
+            name: jnp.broadcast_to(jnp.asarray(rate, like.dtype), like.shape)
+            for name, rate in zip(self.names, found, strict=True)
+        }
+
+
+def _functions(table: Section, texts: Sequence[tuple[str, str]], names: Collection[str]) -> _Read:
+    """Formulas, each with its place in messages, of the names and of the numbers in `parameters` of a table."""
+    own = table.section("parameters")
+    numbers = {key: as_float_array(own.number(key)) for key in own.table}
+    if twice := sorted({*numbers} & {*names}):
+        raise own.error(twice[0], "is the name of something else. Choose another.")
+    graph = Graph()
+
+    def symbol(name: str) -> int:
+        check_known(name, [*names, *numbers], "name")
+        return graph.symbol(name)
+
+    def no_call(name: str, operands: Sequence[int]) -> int:
+        raise StudyError(f"the function `{name}` is not known")
+
+    read, roots = Reader(graph, symbol, no_call, {}, "the study"), []
+    for place, text in texts:
+        with at_place(place):
+            roots.append(read.read(text, "It"))
+    return _Read(Formulas(tuple(graph.nodes)), tuple(roots), numbers)
+
+
+def _vector(table: Section, key: str, grid: fluids.Grid) -> Array:
+    found = np.asarray(table.number(key) if is_number(table.table.get(key)) else table.numbers(key), float)
+    if found.shape != (grid.dimensions,):
+        raise table.error(key, f"must have one number for each of {grid.dimensions} axes, but it is `{found}`.")
+    return as_float_array(found)
+
+
+def read_obstacle(table: Section, grid: fluids.Grid) -> fluids.Obstacle:
+    """A disk or a box, at rest or moved by formulas of time; a moved one has its centre at the origin of its own coordinates."""
+    table.need("shape")
+    shape = table.name("shape", ("disk", "box"), "shape")
+    motion = _motion(table.section("motion"), grid) if "motion" in table else None
+    table.need("radius" if shape == "disk" else "lengths", *(() if motion is not None else ("centre",)))
+    centre = _vector(table, "centre", grid) if "centre" in table else jnp.zeros(grid.dimensions)
+    if shape == "disk":
+        body: Any = fluids.Disk(centre, as_float_array(table.number("radius")))
+    else:
+        body = fluids.Box(centre, _vector(table, "lengths", grid))
+    pivot = _vector(table, "pivot", grid) if "pivot" in table else None
+    table.finish()
+    return fluids.Obstacle(body, pivot=pivot, motion=motion)
+
+
+def _motion(table: Section, grid: fluids.Grid) -> FormulaMotion:
+    table.need("centre")
+    centre = table.get("centre", "an array")
+    if len(centre) != grid.dimensions:
+        raise table.error(
+            "centre", f"must have a formula for each of {grid.dimensions} axes, but it has {len(centre)}."
+        )
+    texts = [(table.where("centre"), formula_text(table, "centre", one)) for one in centre]
+    if "angle" in table:
+        if grid.dimensions != 2:
+            raise table.error("angle", "must be left out in three dimensions, where bodies do not turn.")
+        texts.append((table.where("angle"), formula_text(table, "angle", table.table["angle"])))
+    found = FormulaMotion(*_functions(table, texts, ("t",)), grid.dimensions)
+    table.finish("centre", "angle", "parameters")
+    return found
+
+
+def read_scalars(
+    section: Section, ends: Callable[[Section], Any], numbers: Callable[[Section, str], Any]
+) -> dict[str, fluids.FlowScalar]:
+    """Scalars by name, `ends` being what reads their `boundaries` and `numbers` a number or one for each component."""
+    found = {}
+    for name in section.table:
+        table = section.section(name)
+        table.need("diffusivity")
+        options = {"buoyancy": numbers(table, "buoyancy")} if "buoyancy" in table else {}
+        boundaries = ends(table.section("boundaries")) if "boundaries" in table else None
+        with at_place(table.where()):
+            found[name] = fluids.FlowScalar(table.number("diffusivity"), boundaries=boundaries, **options)
+        table.finish("boundaries")
+    return found
+
+
+def read_reaction(table: Section, scalars: Collection[str], grid: fluids.Grid) -> FormulaReaction:
+    """Rates of scalars by name, formulas, with their own `parameters`."""
+    table.need("rates")
+    rates = table.section("rates")
+    texts = []
+    for name in rates.table:
+        check_known(name, scalars, "scalar")
+        texts.append((rates.where(name), formula_text(rates, name, rates.table[name])))
+    names = ("t", *AXES[: grid.dimensions], *scalars)
+    if twice := sorted(name for name in names if names.count(name) > 1):
+        raise StudyError(f"{table.where()}: no scalar may be called `{twice[0]}` where there is a reaction.")
+    found = FormulaReaction(*_functions(table, texts, names), tuple(rates.table))
+    table.finish("rates", "parameters")
+    return found
+
+
+def read_closure(table: Section, grid: fluids.Grid) -> fluids.DynamicSmagorinsky:
+    """A closure for large eddies whose constant the flow tells."""
+    table.need("model")
+    table.name("model", ("dynamic",), "closure")
+    average = None
+    if "average" in table:
+        known = AXES[: grid.dimensions]
+        average = []
+        for name in table.get("average", "an array"):
+            check_known(str(name), known, "axis")
+            average.append(known.index(str(name)))
+    table.finish()
+    return fluids.DynamicSmagorinsky(average)
