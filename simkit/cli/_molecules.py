@@ -236,9 +236,10 @@ def _relaxed(model: Any, asked: Asked, options: argparse.Namespace, say: Callabl
 
 def _run(
     system: Any, start: Any, step: float, options: argparse.Namespace, folder: Path, say: Callable[[str], None]
-) -> tuple[Any, dict[str, np.ndarray], bool]:
+) -> tuple[Any, dict[str, Any], bool]:
     """Record the run part by part, with a line, a row of the table and frames for each save time."""
     import jax
+    import jax.numpy as jnp
 
     from ..engine import joined
     from ..recordings import Recording, record
@@ -288,7 +289,7 @@ def _run(
             progress=False,
         )
         take(recorded)
-    series = {name: np.concatenate([np.asarray(part[name]) for part in outputs]) for name in names}
+    series = {name: jnp.concatenate([jnp.asarray(part[name]) for part in outputs]) for name in names}
     return joined(runs), series, recorded.cut
 
 
@@ -315,7 +316,7 @@ def _columns(system: Any, names: Sequence[str]) -> list[Column]:
     return [column("time"), *(column(name) for name in shown if name in names)]
 
 
-def _averaged(system: Any, run: Any, outputs: dict[str, np.ndarray]) -> tuple[list[dict[str, Any]], list[str]]:
+def _averaged(system: Any, run: Any, outputs: dict[str, Any]) -> tuple[list[dict[str, Any]], list[str]]:
     """Averages over the second half of the run, where these are frames enough, and their lines."""
     from ..md import FEWEST, from_outputs
 

@@ -176,13 +176,6 @@ STYLES: Mapping[str, Mapping[str, Style]] = {
             + _rise("s3", 1, 4, 2, 3),
             ("k", "c0", "c1", "c2", "every"),
         ),
-        # The angle between the axes from the first atom to the second and from the third to the fourth.
-        "cossq": Style(
-            "k*cos(acos(max(-1, min(1, dot/distance(p1, p2)/distance(p3, p4)))) - chi0)^2/2; dot = "
-            + " + ".join(f"({c}2 - {c}1)*({c}4 - {c}3)" for c in "xyz"),
-            ("k", "chi0"),
-            ("chi0",),
-        ),
         "distance": Style("k2*d^2 + k4*d^4" + _height(1, 2, 3, 4), ("k2", "k4")),
         "distharm": Style("k*(abs(d) - d0)^2" + _height(1, 2, 3, 4), ("k", "d0")),
         "sqdistharm": Style("k*(d^2 - d0)^2" + _height(1, 2, 3, 4), ("k", "d0")),
