@@ -128,7 +128,9 @@ def record(
             "reduce": reducers,
         }
     )
-    ready = system.prepared(y0) if isinstance(system, ParticleSystem) else system
+    ready = system
+    if isinstance(system, ParticleSystem):  # whose states may hold more than the start, such as a cell that changes
+        ready, y0 = system.prepared(y0), system.encode(y0)
     form = forms(ready, when[0], y0, inputs, probed, reducers)
     with budgeted(within) as budget, journal(store, KIND, definition, {"every": each}) as held:
         each = held.settings["every"]
