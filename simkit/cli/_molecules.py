@@ -133,14 +133,15 @@ def _dynamics(model: Any, options: argparse.Namespace) -> tuple[Any, float]:
         if value <= 0:
             raise ArgumentError(f"`{name}` must be positive, but is {value:g}.")
     if options.pressure is None:
-        return Langevin(temperature, 1.0 / femtoseconds(1000.0) if real else 1.0), step
+        slow: tuple[Any, ...] = (temperature, 1.0 / femtoseconds(1000.0) if real else 1.0)
+        return Langevin(*slow), step
     if isinstance(model.system.space, OpenSpace):
         raise ArgumentError("`--pressure` needs a periodic cell, but the files have none. Leave it out.")
     # The compressibility of water, and in reduced units that of a Lennard-Jones liquid: only how fast the cell follows rests on it.
     bar = lambda value: units.from_unit(value, "pressure", "bar") if real else value
     soft = 4.5e-5 / bar(1.0) if real else 0.1
-    pressure = bar(options.pressure)
-    return StochasticCellRescaling(temperature, pressure, 100 * step, 500 * step, soft), step
+    numbers: tuple[Any, ...] = (temperature, bar(options.pressure), 100 * step, 500 * step, soft)
+    return StochasticCellRescaling(*numbers), step
 
 
 def _described(model: Any, path: Path) -> Iterator[str]:
