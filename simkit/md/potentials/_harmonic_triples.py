@@ -53,7 +53,7 @@ class HarmonicTriples(TriplePotential):
         *_, reach = by_pair(self._numbers(), view)
         stiffness, theta0, _ = by_triple(self._numbers(), view)
         near = view.mask & (view.distance < reach)
-        both = near[:, :, None] & near[:, None, :] & ~jnp.eye(near.shape[1], dtype=bool)
+        both = near[:, :, None] & near[:, None, :] & ~jnp.eye(near.shape[1], dtype=bool)[None]
         direction = [x / view.distance for x in view.components]
         times = lambda i, j: direction[i][:, :, None] * direction[j][:, None, :]
         axes = range(len(direction))
