@@ -137,7 +137,11 @@ def _command_of_molecules(command: Callable[..., argparse.ArgumentParser]) -> No
     )
     made.add_argument("--every", type=count, help="steps between two frames; a twentieth of all by default")
     made.add_argument(
-        "--minimise", type=seed, default=1000, metavar="STEPS", help="most steps of the search for a minimum; 0 for none"
+        "--minimise",
+        type=seed,
+        default=1000,
+        metavar="STEPS",
+        help="most steps of the search for a minimum; 0 for none",
     )
     made.add_argument(
         "--constraints",
