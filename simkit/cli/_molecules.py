@@ -23,7 +23,7 @@ START, TABLE, PARTS = "start.h5md", "table.csv", "run"
 
 
 class Asked(NamedTuple):
-    """What the files of a command are: the one to read, and what it is read with."""
+    """The files of a command: the one to read, and those that it is read with."""
 
     path: Path
     coordinates: Path | None
@@ -139,7 +139,7 @@ def _dynamics(model: Any, options: argparse.Namespace) -> tuple[Any, float]:
         raise ArgumentError("`--pressure` needs a periodic cell, but the files have none. Leave it out.")
     # The compressibility of water, and in reduced units that of a Lennard-Jones liquid: only how fast the cell follows rests on it.
     bar = lambda value: units.from_unit(value, "pressure", "bar") if real else value
-    soft = 4.5e-5 / bar(1.0) if real else 0.1
+    soft = 0.45 / units.from_unit(1.0, "pressure", "GPa") if real else 0.1
     numbers: tuple[Any, ...] = (temperature, bar(options.pressure), 100 * step, 500 * step, soft)
     return StochasticCellRescaling(*numbers), step
 
