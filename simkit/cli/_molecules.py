@@ -250,7 +250,8 @@ def _run(
     every = options.every or max(1, options.steps // 20)
     windows = max(1, options.steps // every)
     times = np.arange(windows + 1) * (every * step)
-    names = list(jax.eval_shape(lambda atoms: system.outputs(0.0, atoms, None), start))
+    whole = system.encode(start)  # with its cell, where that changes: its density is an output
+    names = list(jax.eval_shape(lambda atoms: system.outputs(0.0, atoms, None), whole))
     say(f"run      {windows * every} steps of {step:.4g}, {system.dynamics.name}")
     columns = _columns(system, names)
     for part in zip(*(column.head for column in columns), strict=True):
