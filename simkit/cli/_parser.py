@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
-from . import _commands, _runs
+from . import _commands, _molecules, _runs
 from ._answer import error_json
 from ._options import count, jax_options, models_option, outside_option, seed, study_options, within_option
 
@@ -48,6 +48,18 @@ SWEEP = """Members are computed in chunks, each a file of its own that is whole 
 disk costs the chunks at hand, and the same command goes on with what is missing. view.h5 is one HDF5 file over all of them.
 
 More than one worker takes Dask where it is installed (pip install "simkit[dask]"), else a pool of processes."""
+
+
+MOLECULES = """Files are told apart by their endings:
+  simkit md peptide.prmtop peptide.inpcrd         AMBER
+  simkit md protein.pdb amber14-all.xml           a structure and force fields of OpenMM; several may be named
+  simkit md topol.top conf.gro                    GROMACS; a folder is that of its included files
+  simkit md protein.psf protein.pdb par.prm       CHARMM
+  simkit md water.data in.water                   LAMMPS: a data file, and commands that name styles and coefficients
+
+Says what was read, looks for a minimum of the energy, and runs; start.h5md, trajectory.h5md and table.csv are in the folder.
+The same command goes on after an interrupt, and with more --steps it makes the run longer (with the same --every). A study
+file says more than this: averages, sweeps, fits of potentials."""
 
 
 Handler = Callable[[argparse.Namespace], int]
@@ -101,9 +113,47 @@ def build_parser(machine: bool = False) -> argparse.ArgumentParser:
     made.add_argument("--seed", type=seed, help="in place of the study's own")
     within_option(made)
     jax_options(made)
+    _command_of_molecules(command)
     _commands_on_results(command)
     _commands_of_lists(command)
     return parser
+
+
+def _command_of_molecules(command: Callable[..., argparse.ArgumentParser]) -> None:
+    made = command("md", _molecules.run_molecules, "relax molecules of files and run them at a temperature", MOLECULES)
+    made.add_argument(
+        "files",
+        type=Path,
+        nargs="+",
+        help="a topology or structure, and what belongs to it: coordinates, force field, commands",
+    )
+    made.add_argument("--temperature", type=float, help="in K; 300 by default, in reduced units 1")
+    made.add_argument("--pressure", type=float, help="in bar; the cell keeps its size without it")
+    made.add_argument(
+        "--steps", type=count, default=1000, help="how many steps; 1000 by default, more later make it longer"
+    )
+    made.add_argument(
+        "--step", type=float, help="in fs; 2 by default where bonds are held, else 1; in reduced units 0.005"
+    )
+    made.add_argument("--every", type=count, help="steps between two frames; a twentieth of all by default")
+    made.add_argument(
+        "--minimise",
+        type=seed,
+        default=1000,
+        metavar="STEPS",
+        help="most steps of the search for a minimum; 0 for none",
+    )
+    made.add_argument(
+        "--constraints",
+        choices=("hydrogens", "bonds", "angles", "none"),
+        help="what is held of files that OpenMM reads: bonds to hydrogen by default",
+    )
+    made.add_argument("--cutoff", type=float, default=1.0, help="in nm, of files that OpenMM reads; 1 by default")
+    made.add_argument("--out", "--store", type=Path, help="the folder; by default results/NAME-md")
+    made.add_argument("--overwrite", action="store_true", help="begin anew where the folder holds a run")
+    made.add_argument("--seed", type=seed, default=0, help="of momenta and noise; 0 by default")
+    within_option(made)
+    jax_options(made)
 
 
 def _commands_on_results(command: Callable[..., argparse.ArgumentParser]) -> None:

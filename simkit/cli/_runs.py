@@ -53,9 +53,9 @@ def run(options: argparse.Namespace) -> int:
                 within=options.within,
             )
     except KeyboardInterrupt as error:
-        return _stopped(options, error, left())
+        return stopped(options, error, left())
     if found.cut:
-        return _cut(options, f"{found.cut}\n{left('')}")
+        return cut_short(options, f"{found.cut}\n{left('')}")
     _keep_sources(study, folder)
     told = parameter_table(found.fit, found.posterior) if found.field_fit is None else repr(found.field_fit)
     lines = ["", told, "", *warning_lines(found)]
@@ -104,7 +104,7 @@ def _particles(options: argparse.Namespace, study: Any, folder: Path) -> int:
             asked = {"overwrite": options.overwrite, "say": say, "command": options.command_line}
             found = run_particles(study, folder, report=_reported, **asked)
     except KeyboardInterrupt as error:
-        return _stopped(options, error, left())
+        return stopped(options, error, left())
     assert found.averages is not None
     warnings = found.averages.warnings()
     lines = [f"\n{found.averages}\n", *(f"Warning: {line}" for line in warnings)]
@@ -129,9 +129,9 @@ def _assimilated(options: argparse.Namespace, study: Any, folder: Path) -> int:
         with telling(left):
             found = run_assimilation(study, folder, report=_reported, **asked)
     except KeyboardInterrupt as error:
-        return _stopped(options, error, left())
+        return stopped(options, error, left())
     if found.cut:
-        return _cut(options, found.cut + GOES_ON)
+        return cut_short(options, found.cut + GOES_ON)
     assert found.assimilation is not None
     _keep_sources(study, folder)
     content = {"assimilation": dict(found.assimilation.facts())}
@@ -147,7 +147,7 @@ def _left(kept: Sequence[Any], goes_on: bool, opening: str) -> str:
     return f"{text}{GOES_ON}" if goes_on else text
 
 
-def _stopped(options: argparse.Namespace, error: KeyboardInterrupt, text: str) -> int:
+def stopped(options: argparse.Namespace, error: KeyboardInterrupt, text: str) -> int:
     """Say what an interrupt has left; the exit code."""
     print(f"\n{text}", file=sys.stderr)
     terminated = isinstance(error, Terminated)
@@ -156,7 +156,7 @@ def _stopped(options: argparse.Namespace, error: KeyboardInterrupt, text: str) -
     return TERMINATED if terminated else INTERRUPTED
 
 
-def _cut(options: argparse.Namespace, text: str) -> int:
+def cut_short(options: argparse.Namespace, text: str) -> int:
     """Say what was done when the time was up; the exit code."""
     print(f"\n{text}", file=sys.stderr)
     if options.json:
@@ -213,10 +213,10 @@ def sweep(options: argparse.Namespace) -> int:
                 study, store, seed=options.seed, executor=executor, within=options.within, progress=True
             )
     except KeyboardInterrupt as error:
-        return _stopped(options, error, left())
+        return stopped(options, error, left())
     _keep_sources(study, store)
     if found.cut and found.finished < found.members:
-        return _cut(options, f"{found}\nThe time of `within` was up. The same command goes on from there.")
+        return cut_short(options, f"{found}\nThe time of `within` was up. The same command goes on from there.")
     content = {"members": found.members, "finished": found.finished, "failed": int((found.status > 0).sum())}
     content |= {"set_aside": list(found.set_aside), "rate": found.rate}
     written = _sweep_report(found, store, options)

@@ -33,6 +33,8 @@ from .dynamics._berendsen import Berendsen as Berendsen
 from .dynamics._brownian import Brownian as Brownian
 from .dynamics._constraint import Constraint as Constraint  # internal
 from .dynamics._constraint import DistanceConstraint as DistanceConstraint  # internal
+from .dynamics._constraint import constraints_of as constraints_of  # internal
+from .dynamics._constraint import obeyed as obeyed  # internal
 from .dynamics._distances import Constraints as Constraints
 from .dynamics._dynamics import DYNAMICS as DYNAMICS  # internal
 from .dynamics._dynamics import Dynamics as Dynamics

@@ -135,7 +135,9 @@ def record(
             "reduce": reducers,
         }
     )
-    ready = system.prepared(y0) if isinstance(system, ParticleSystem) else system
+    ready = system
+    if isinstance(system, ParticleSystem):  # whose states may hold more than the start, such as a cell that changes
+        ready, y0 = system.prepared(y0), system.encode(y0)
     form = forms(ready, when[0], y0, inputs, probed, reducers)
     shared = over_processes_of(system, y0)
     opened = (together if shared else journal)(store, KIND, definition, {"every": each})

@@ -161,12 +161,18 @@ def test_refused(tmp_path):
     assert not store.exists()
 
 
-@pytest.mark.parametrize("dynamics", [md.NVE(), md.Langevin(1.5, 2.0)], ids=["nve", "langevin"])
+CELL = md.StochasticCellRescaling(1.5, 1.0, 0.5, 2.5, 0.1)  # the start has no cell of its own
+CHAIN = md.NoseHoover(1.5, 0.2)
+
+
+@pytest.mark.parametrize(
+    "dynamics", [md.NVE(), md.Langevin(1.5, 2.0), CELL, CHAIN], ids=["nve", "langevin", "cell", "chain"]
+)
 def test_particles(tmp_path, dynamics):
     start = md.crystal("fcc", 1.7, 3)
     system = md.Particles(md.LennardJones(1.0, 1.0, cutoff=2.5), start.space, dynamics=dynamics)
     atoms = md.Atoms(start.position, md.maxwell_boltzmann(KEY, jnp.ones(108), 1.5))
-    asked = {"step": 0.005, "key": None if isinstance(dynamics, md.NVE) else KEY, "every": 4, "probes": ["temperature"]}
+    asked = {"step": 0.005, "key": KEY if dynamics.noisy else None, "every": 4, "probes": ["temperature"]}
     times = np.arange(13) * 0.05
     run, again = interrupted(tmp_path, system, atoms, times, 0.2, **asked)
     same((run.trajectory(), run["temperature"]), (again.trajectory(), again["temperature"]))

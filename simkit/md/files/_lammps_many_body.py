@@ -12,6 +12,7 @@ from ..._errors import ArgumentError
 from ..potentials._axilrod_teller import AxilrodTeller
 from ..potentials._eam_mixing import mixed_tables
 from ..potentials._embedded_atom import EAM
+from ..potentials._harmonic_triples import HarmonicTriples
 from ..potentials._many_body import AtomicPotential
 from ..potentials._on_species import OnSpecies
 from ..potentials._second_moment import SecondMoment
@@ -26,6 +27,7 @@ from ._lammps_words import numbers_in, types_in
 from ._snap_files import SnapTable, mliap_table, snap_table
 from ._three_body_files import (
     ThreeBodyTable,
+    read_nb3b,
     read_stillinger_weber,
     read_tersoff,
     read_tersoff_mod,
@@ -39,6 +41,7 @@ FROM_FILES: Mapping[str, tuple[Callable[..., ThreeBodyTable], Callable[..., Atom
     "tersoff/mod": (read_tersoff_mod, ModifiedTersoff.from_table, ("A", "B")),
     "tersoff/mod/c": (partial(read_tersoff_mod, constant=True), ModifiedTersoff.from_table, ("A", "B", "c0")),
     "tersoff/zbl": (read_tersoff_zbl, TersoffZBL.from_table, ("A", "B")),
+    "nb3b/harmonic": (read_nb3b, HarmonicTriples.from_table, ("stiffness",)),
     "vashishta": (read_vashishta, Vashishta.from_table, ("H", "D", "W", "B")),
 }
 """Three-body styles: how files are read, the potential of their tables, and which of their numbers are energies."""

@@ -18,6 +18,7 @@ TERSOFF_MOD = (
     *("beta", "alpha", "h", "eta", "lambda2", "B", "R", "D", "lambda1", "A", "n", "c1", "c2", "c3", "c4", "c5", "c0"),
 )
 TERSOFF_ZBL = (*TERSOFF, "charge1", "charge2", "middle", "steepness")
+NB3B = ("stiffness", "theta0", "cutoff")
 VASHISHTA = ("H", "eta", "Zi", "Zj", "lambda1", "D", "lambda4", "W", "rc", "B", "gamma", "r0", "C", "cos_theta0")
 
 
@@ -152,6 +153,20 @@ def read_vashishta(path: str | Path, elements: Sequence[str]) -> ThreeBodyTable:
     """
     positive = ("H", "eta", "lambda1", "D", "lambda4", "W", "rc", "B", "gamma", "r0", "C")
     return _read(path, elements, VASHISHTA, positive, "Vashishta")
+
+
+def read_nb3b(path: str | Path, elements: Sequence[str]) -> ThreeBodyTable:
+    r"""Parameters of harmonic angles of neighbours from a file of LAMMPS' pair style `nb3b/harmonic`.
+
+    **Arguments:** as for `read_tersoff`.
+
+    **Returns:** a `ThreeBodyTable` with `stiffness`, `theta0` in degrees, and `cutoff`.
+
+    **Raises:** a `DataError`, as `read_stillinger_weber`.
+
+    **Source:** https://docs.lammps.org/pair_nb3b.html.
+    """
+    return _read(path, elements, NB3B, NB3B, "nb3b/harmonic")
 
 
 def _read(

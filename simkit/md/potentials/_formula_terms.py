@@ -63,7 +63,7 @@ class FormulaTerms(BondedPotential):
     lanes: tuple[Lanes, ...] = eqx.field(init=False)
     """Layout of pairs that are most of those inside many molecules, by which they are summed in open space; else empty."""
     laid: Array | None = eqx.field(init=False)
-    """What tells whether the layout is still that of `atoms`."""
+    """The mark that tells whether the layout is still that of `atoms`."""
 
     def __init__(
         self, formula: str | Formula, atoms: Indices, parameters: Numbers | None = None, kind: Indices | None = None

@@ -10,10 +10,12 @@ from ._assimilate import assimilate_study as assimilate_study  # internal
 from ._assimilate import run_assimilation as run_assimilation  # internal
 from ._checked import check_study as check_study  # internal
 from ._explain import explain_study as explain_study  # internal
+from ._frames import written_frames as written_frames  # internal
 from ._listed import ListedRun as ListedRun  # internal
 from ._listed import list_runs as list_runs  # internal
 from ._particles import average_particles as average_particles  # internal
 from ._particles import is_simulation as is_simulation  # internal
+from ._particles import part_size as part_size  # internal
 from ._particles import run_particles as run_particles  # internal
 from ._reproduce import changes as changes  # internal
 from ._reproduce import comparisons as comparisons  # internal

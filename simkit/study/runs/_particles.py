@@ -5,7 +5,6 @@ import dataclasses
 import math
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,27 +15,23 @@ import numpy as np
 from ..._errors import StudyError
 from ...core import Trajectory
 from ...engine import joined
-from ...io import H5MDWriter, provenance, save
+from ...io import provenance, save
 from ...md import (
     FEWEST,
     OUTPUT_DIMENSIONS,
     Averages,
-    Frame,
     Particles,
     block_average,
     from_outputs,
     radial_distribution,
-    space_from_vectors,
 )
 from ...recordings import Recording, record
 from ..language._study import Study
 from ._aside import REPORT, RESULT, TRAJECTORY, check_folder, identity, make_room
+from ._frames import Keep, written_frames
 from ._run import UNFINISHED, Clock, Found, Report, Say, silent
 
 MOST_PARTS = 20
-
-Outputs = dict[str, Any]
-Keep = Callable[[Trajectory, Outputs], None]
 
 
 def is_simulation(study: Study) -> bool:
@@ -196,49 +191,9 @@ def part_size(windows: int) -> int:
     return math.ceil(windows / 10)
 
 
-@contextlib.contextmanager
-def _written(study: Study, folder: Path, overwrite: bool) -> Iterator[Keep]:
+def _written(study: Study, folder: Path, overwrite: bool) -> contextlib.AbstractContextManager[Keep]:
     """Open the writer of frames for the trajectory in the folder, if the study asks for one."""
     if not study.simulate.get("trajectory", True):
-        yield lambda run, outputs: None
-        return
+        return contextlib.nullcontext(lambda run, outputs: None)
     system: Any = study.system
-    names = [name for name in OUTPUT_DIMENSIONS if name != "potential_energy"]
-    step = 0
-    writer: H5MDWriter | None = None
-
-    def keep(run: Trajectory, outputs: Outputs) -> None:
-        nonlocal writer, step
-        count = len(run.times)
-        each = int(run.steps) // max(1, count - 1 if step == 0 and writer is None else count)
-        held = {name: np.asarray(outputs[name]) for name in names if name in outputs}
-        for k in range(count):
-            frame = _frame(system, run, k, float(outputs["potential_energy"][k]), step)
-            if writer is None:
-                dimensions = {name: OUTPUT_DIMENSIONS[name] for name in held}
-                writer = H5MDWriter(folder / TRAJECTORY, frame, observables=dimensions, overwrite=overwrite)
-            writer.write(frame, **{name: float(values[k]) for name, values in held.items()})
-            step += each
-
-    try:
-        yield keep
-    finally:
-        if writer is not None:
-            writer.close()
-
-
-def _frame(system: Particles, run: Trajectory, k: int, energy: float, step: int) -> Frame:
-    atoms = run.ys
-    space = system.space if atoms.cell is None else space_from_vectors(atoms.cell[k])
-    position = np.asarray(atoms.position[k])
-    return Frame(
-        space,
-        position,
-        units=system.units,
-        mass=np.asarray(system.masses(jnp.asarray(position)))[:, 0],
-        charge=system.charge,
-        momentum=np.asarray(atoms.momentum[k]),
-        energy=energy,
-        time=float(run.times[k]),
-        step=step,
-    )
+    return written_frames(system, folder / TRAJECTORY, overwrite)
