@@ -32,7 +32,7 @@ from ._gauss_newton import GaussNewton
 from ._horizons import check_horizons
 from ._marginal import Marginal, population_in, sharpened
 from ._method import FAILED, AbstractMethod, End
-from ._recombine import recombined
+from ._recombine import recombined, settled
 from ._runs import in_blocks
 from ._saem import SAEM
 from ._saem_fit import fit_saem
@@ -167,8 +167,8 @@ def fit(
         their coarse steps (differential evolution: one coarse simulation a draw and generation, no derivatives), and the best go
         on as the starts. Where bounds are many decades apart and most draws lie on plateaus, 300, with `screen=3`.
     - `recombine`: rounds of scatter search: as many starts as before begin between and beyond the places where others ended
-        (thirty are looked at for each), so many times, or until all end at one place. Each round costs what the starts cost,
-        less where most end alike. Where the best starts disagree though each has converged, 4.
+        (thirty are looked at for each), so many times; fewer where all end at one place, or where a round gains nothing and three
+        agree on the best. Each round costs what the starts cost. Where the best starts disagree though each has converged, 4.
     - `windows`: multiple shooting. Each experiment is cut into so many windows of equally many data times, each with a start of
         its own, which are fitted together and joined more and more closely; where that ends the fit of the whole begins. For
         oscillations and chaos over many periods: about two windows a period, or one for each time in which errors double twice.
@@ -293,7 +293,7 @@ def _fit_once(
     def through(begun: Begun, told: Progress, best: float | None) -> End:
         return through_stages(lean, method, stages, after_windows(shot, method, begun, told), told, best)
 
-    def ended(begin: Callable[[int | None], Begun], through: Callable[..., End], best: float, name: str) -> End:
+    def ended(begin: Callable[[int | None], Begun], through: Callable[..., End], best: float, name: str) -> End | None:
         if together:
             folder = None if store is None else f"{store}/{name}" if name else store
             return ends_in_blocks(
@@ -303,6 +303,7 @@ def _fit_once(
         return through(begun, counter, best if len(begun.z) > LANES else None)
 
     end = ended(begin, through, np.inf, "")
+    assert end is not None  # the first block always goes
     if (np.asarray(end.status) == FAILED).all():
         tried = ", ".join(f"{stage:g}" for stage in stages)
         advice = " Where less data lead astray, `horizons=(1.0,)` fits all of them at once." if len(stages) > 1 else ""
@@ -312,13 +313,17 @@ def _fit_once(
     for turn in range(search.recombine if not budget.cut else 0):
         least = float(np.min(np.asarray(end.model.value)))
         z = recombined(problem, end, count, jax.random.fold_in(key, ROUNDS + 2 + turn))
-        if z is None or budget.cut:
+        if z is None:
             break
         counter.tell(
             f"round {turn + 1} of {search.recombine}: {count} starts between and beyond where others ended, best {least:.6g}"
         )
         more = ended(lambda _, z=z: from_here(z), last, least, f"{ROUND}{turn + 1}")
+        if more is None:
+            break
         end = jax.tree.map(lambda *parts: jnp.asarray(np.concatenate(parts)), end, more)
+        if budget.cut or settled(end, least):
+            break
     integrated = 0
     if isinstance(method, Marginal):
         once = lambda z: in_blocks(lean, method.once, 1.0, z, size or count, count)

@@ -12,6 +12,9 @@ from ._screen import LOOKS, coarse, values_of
 ALIKE = 0.01
 """Ends are one where their objectives differ by less than this, in nats, and their places by less than `NEAR`."""
 
+AGREEING = 3
+"""Number of ends at one objective that tells the best from a chance."""
+
 NEAR = 0.3
 """In standard deviations of the places of all ends."""
 
@@ -47,6 +50,25 @@ def recombined(problem: Problem, ends: End, count: int, key: PRNGKeyArray) -> Fl
     return jnp.asarray(children[chosen], problem.times.dtype)
 
 
+def settled(ends: End, before: float) -> bool:
+    """Tell whether a round gained nothing beside the best before it, and enough ends of all rounds are at the best place."""
+    z, value = np.asarray(ends.z, float), np.asarray(ends.model.value, float)
+    best = int(np.argmin(value))
+    here = _alike(z, value, z[best], value[best], _scale(z[np.isfinite(value)]))
+    return bool(before - value[best] < ALIKE) and int(np.sum(here)) >= AGREEING
+
+
+def _scale(z: Float[np.ndarray, "ends parameters"]) -> Float[np.ndarray, " parameters"]:
+    """How far ends are scattered."""
+    scale = np.std(z, axis=0)
+    return np.where(scale > 0, scale, 1)
+
+
+def _alike(z: np.ndarray, value: np.ndarray, place: np.ndarray, least: float, scale: np.ndarray) -> np.ndarray:
+    """Which ends are one with that at a place."""
+    return (np.max(np.abs(z - place) / scale, axis=1) < NEAR) & (np.abs(value - least) < ALIKE)
+
+
 def _distinct(
     z: Float[np.ndarray, "ends parameters"], value: Float[np.ndarray, " ends"], count: int
 ) -> Float[np.ndarray, "elite parameters"]:
@@ -55,12 +77,10 @@ def _distinct(
     order = order[np.isfinite(value[order])]
     if not len(order):
         return z[:0]
-    scale = np.std(z[order], axis=0)
-    scale = np.where(scale > 0, scale, 1)
+    scale = _scale(z[order])
     kept: list[int] = []
     for i in order:
-        near = [np.max(np.abs(z[i] - z[k]) / scale) < NEAR and abs(value[i] - value[k]) < ALIKE for k in kept]
-        if not any(near):
+        if not np.any(_alike(z[kept], value[kept], z[i], value[i], scale)):
             kept.append(int(i))
         if len(kept) == count:
             break

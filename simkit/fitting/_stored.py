@@ -64,9 +64,9 @@ def ends_in_blocks(
     through: Callable[[Begun, Progress, float | None], End],
     counter: Progress,
     told: Callable[[End], None] | None = None,
-) -> End:
-    """Return the ends of all starts, or of those that went within the time: read from the store where it has them, else computed
-    and stored. Without a folder nothing is stored.
+) -> End | None:
+    """Return the ends of all starts, or of those that went within the time, None where that was none: read from the store where it
+    has them, else computed and stored. Without a folder nothing is stored.
 
     Starts go in blocks of one size, however often the fit is interrupted, since rounding may depend on what is computed together.
     For the same reason a start is hopeless beside its own block and the blocks before it alone, all of which are kept.
@@ -91,7 +91,7 @@ def ends_in_blocks(
         whole = lambda joined: unpacked(joined, end_like(problem, begun.z[0], begun.iterations[0], joined))
         after = None if told is None else lambda joined: told(whole(joined))
         joined = joined_blocks(held, count, "model.value", run, counter, after)
-    return whole(joined)
+    return whole(joined) if joined else None
 
 
 def joined_blocks(
@@ -128,7 +128,7 @@ def joined_blocks(
 
 
 def _joined(ends: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    return {key: np.concatenate([end[key] for end in ends]) for key in ends[0]}
+    return {key: np.concatenate([end[key] for end in ends]) for key in (ends[0] if ends else ())}
 
 
 def end_like(problem: Problem, z: Array, count: Array, joined: Mapping[str, Any]) -> Any:

@@ -1,5 +1,7 @@
 """Scatter search: starts between and beyond the places where others ended."""
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -29,9 +31,9 @@ def rastrigin(unit=1.0):
 @pytest.mark.parametrize("unit", [1.0, 1e-12])
 def test_the_least_of_ten_thousand_optima(unit):
     problem = rastrigin(unit)
-    plain = fit(problem, starts=16, key=jax.random.key(2))
+    plain = fit(problem, starts=16, key=jax.random.key(0))
     assert plain.log_likelihood < -0.9 - 8 * 0.9189385  # an optimum beside the least one, at 1 or farther
-    found = fit(problem, starts=16, recombine=10, key=jax.random.key(2))
+    found = fit(problem, starts=16, recombine=10, key=jax.random.key(0))
     np.testing.assert_allclose(found.estimate, np.zeros(4), atol=1e-6 * unit)
     assert len(found.objective) > len(plain.objective)
     assert np.all(np.diff(found.objective) >= 0)
@@ -83,3 +85,12 @@ def test_methods_without_descents_refuse_it():
     problem = Problem(system, data, free=free, noise={"hare": Normal(0.1)}, y0=y0, step=Fixed(5))
     with pytest.raises(ArgumentError, match="recombine"):
         fit(problem, method=simkit.EnsembleKalmanInversion(), recombine=2)
+
+
+def test_rounds_within_a_time(monkeypatch):
+    """Rounds for which there is no time are left out, and the result says so."""
+    clock = itertools.count(0.0, 30.0)
+    monkeypatch.setattr("simkit._budget.clock", lambda: next(clock))
+    found = fit(rastrigin(), starts=8, recombine=9, within="5 min", key=jax.random.key(1))
+    assert found.cut
+    assert 8 <= len(found.objective) < 80
