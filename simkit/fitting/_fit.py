@@ -32,7 +32,7 @@ from ._gauss_newton import GaussNewton
 from ._horizons import check_horizons
 from ._marginal import Marginal, population_in, sharpened
 from ._method import FAILED, AbstractMethod, End
-from ._recombine import recombined, settled
+from ._recombine import recombined
 from ._runs import in_blocks
 from ._saem import SAEM
 from ._saem_fit import fit_saem
@@ -167,8 +167,7 @@ def fit(
         their coarse steps (differential evolution: one coarse simulation a draw and generation, no derivatives), and the best go
         on as the starts. Where bounds are many decades apart and most draws lie on plateaus, 300, with `screen=3`.
     - `recombine`: rounds of scatter search: as many starts as before begin between and beyond the places where others ended
-        (thirty are looked at for each), so many times; fewer where all end at one place, or where a round gains nothing and three
-        agree on the best. Each round costs what the starts cost. Where the best starts disagree though each has converged, 4.
+        (thirty are looked at for each), so many times, or until all end at one place. Each round costs what the starts cost. Where the best starts disagree though each has converged, 4.
     - `windows`: multiple shooting. Each experiment is cut into so many windows of equally many data times, each with a start of
         its own, which are fitted together and joined more and more closely; where that ends the fit of the whole begins. For
         oscillations and chaos over many periods: about two windows a period, or one for each time in which errors double twice.
@@ -322,7 +321,7 @@ def _fit_once(
         if more is None:
             break
         end = jax.tree.map(lambda *parts: jnp.asarray(np.concatenate(parts)), end, more)
-        if budget.cut or settled(end, least):
+        if budget.cut:
             break
     integrated = 0
     if isinstance(method, Marginal):

@@ -12,9 +12,6 @@ from ._screen import LOOKS, coarse, values_of
 ALIKE = 0.01
 """Ends are one where their objectives differ by less than this, in nats, and their places by less than `NEAR`."""
 
-AGREEING = 3
-"""Number of ends at one objective that tells the best from a chance."""
-
 NEAR = 0.3
 """In standard deviations of the places of all ends."""
 
@@ -48,14 +45,6 @@ def recombined(problem: Problem, ends: End, count: int, key: PRNGKeyArray) -> Fl
         rank[mine] = np.arange(len(mine))
     chosen = order[np.argsort(rank[order], kind="stable")][:count]
     return jnp.asarray(children[chosen], problem.times.dtype)
-
-
-def settled(ends: End, before: float) -> bool:
-    """Tell whether a round gained nothing beside the best before it, and enough ends of all rounds are at the best place."""
-    z, value = np.asarray(ends.z, float), np.asarray(ends.model.value, float)
-    best = int(np.argmin(value))
-    here = _alike(z, value, z[best], value[best], _scale(z[np.isfinite(value)]))
-    return bool(before - value[best] < ALIKE) and int(np.sum(here)) >= AGREEING
 
 
 def _scale(z: Float[np.ndarray, "ends parameters"]) -> Float[np.ndarray, " parameters"]:
