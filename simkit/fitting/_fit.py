@@ -167,7 +167,8 @@ def fit(
         their coarse steps (differential evolution: one coarse simulation a draw and generation, no derivatives), and the best go
         on as the starts. Where bounds are many decades apart and most draws lie on plateaus, 300, with `screen=3`.
     - `recombine`: rounds of scatter search: as many starts as before begin between and beyond the places where others ended
-        (thirty are looked at for each), so many times, or until all end at one place. Each round costs what the starts cost. Where the best starts disagree though each has converged, 4.
+        (thirty are looked at for each), so many times, or until all end at one place. Each round costs what the starts cost.
+        Where the best starts disagree though each has converged, 4.
     - `windows`: multiple shooting. Each experiment is cut into so many windows of equally many data times, each with a start of
         its own, which are fitted together and joined more and more closely; where that ends the fit of the whole begins. For
         oscillations and chaos over many periods: about two windows a period, or one for each time in which errors double twice.
