@@ -39,6 +39,10 @@ def split_r_hat(values: ArrayLike) -> float:
     return found if np.isfinite(found) else float("inf")
 
 
+TUNED, UNTUNED = 0.75, 0.5
+"""Parts of the acceptance asked for, above which steps are right, and below which they are not."""
+
+
 def stuck_chains(draws: ArrayLike, log_density: ArrayLike) -> dict[int, str]:
     """The chains that must not be averaged with the others, each with the reason.
 
@@ -68,6 +72,21 @@ def stuck_chains(draws: ArrayLike, log_density: ArrayLike) -> dict[int, str]:
     if len(good) >= 3 and (outlier := _outlier(draws[good])) is not None and not counts[good[outlier]]:
         found[good[outlier]] = "the other chains agree without it and disagree with it"
     return found
+
+
+def untuned_chains(accept: ArrayLike, target: float) -> dict[int, str]:
+    """The chains whose steps are far too long for where they are, beside others whose steps are right, each with the reason.
+
+    A chain that passes to a narrower mode after its warm-up keeps the steps of the one that it left.
+    """
+    mean = np.mean(np.asarray(accept, float), axis=1)
+    if not (mean > TUNED * target).any():
+        return {}
+    return {
+        chain: f"it accepts {100 * value:.0f} % of its steps where {100 * target:.0f} % were asked for"
+        for chain, value in enumerate(mean.tolist())
+        if value < UNTUNED * target
+    }
 
 
 def _log_mass(draws: np.ndarray, log_density: np.ndarray) -> float:

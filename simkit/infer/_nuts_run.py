@@ -13,7 +13,7 @@ from .._progress import Progress
 from ..engine import awaited
 from ..stores import Journal
 from ._counts import Counts
-from ._diagnostics import describe_quality, stuck_chains
+from ._diagnostics import describe_quality, stuck_chains, untuned_chains
 from ._journal_blocks import in_blocks
 from ._modes import Modes, describe_modes, visited
 from ._nuts import NUTS, Chains, Frame, Part, advance, block_of, first_chains, on_host, parts, retuned, searching
@@ -112,6 +112,8 @@ def sample_nuts(
     warnings: list[str] = []
     for attempt in range(RESTARTS + 1):
         stuck = stuck_chains(found.theta, found.log_density)
+        if not stuck and attempt < RESTARTS:  # what is left of these in the end is a matter of warnings
+            stuck = untuned_chains(found.accept, method.target_accept)
         if not stuck:
             break
         if found.theta.shape[1] < draws:  # the time was up: what is stuck is judged once all draws are there

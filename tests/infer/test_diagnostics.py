@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from simkit.infer import effective_sample_size, split_r_hat
-from simkit.infer._diagnostics import describe_quality, stuck_chains
+from simkit.infer._diagnostics import describe_quality, stuck_chains, untuned_chains
 
 RANDOM = np.random.default_rng(0)
 GOOD = RANDOM.normal(size=(4, 400, 3))
@@ -64,3 +64,13 @@ def test_divergences_and_few_draws_are_said():
     assert "3 of 1600" in describe_quality(GOOD, diverging)[0]
     walk = np.cumsum(GOOD, axis=1)
     assert any("disagree" in text for text in describe_quality(walk, diverging * False))
+
+
+def test_a_chain_whose_steps_are_those_of_another_place():
+    right, wrong = np.full(100, 0.85), np.full(100, 0.2)
+    assert untuned_chains(np.stack([right, wrong, right, right]), 0.8) == {
+        1: "it accepts 20 % of its steps where 80 % were asked for"
+    }
+    assert (
+        untuned_chains(np.stack([wrong, wrong]), 0.8) == {}
+    )  # where all are, the model is hard, and restarts do not help
