@@ -102,7 +102,7 @@ class Search(NamedTuple):
     recombine: int
 
 
-def check_search(search: Search, starts: object) -> None:
+def check_search(search: Search, starts: int | np.integer | Array) -> None:
     """Refuse numbers of draws, generations or rounds that are none, or that go with no drawn starts.
 
     **Raises:** an `ArgumentError`.
@@ -113,5 +113,9 @@ def check_search(search: Search, starts: object) -> None:
             raise ArgumentError(f"Argument `{name}` must be a whole number of at least {least}, but it is {value!r}.")
     if search.screen > 1 and not isinstance(starts, int | np.integer):
         raise ArgumentError("Argument `screen` goes with a number of `starts` to draw, but they are given.")
+    if search.recombine and (starts if isinstance(starts, int | np.integer) else len(starts)) < 2:
+        raise ArgumentError(
+            "Argument `recombine` joins the places where several starts ended, but there is one. Give more `starts`."
+        )
     if search.evolve and search.screen == 1:
         raise ArgumentError("Argument `evolve` needs draws that were looked at: give `screen` too, such as `screen=3`.")

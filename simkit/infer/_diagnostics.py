@@ -39,6 +39,9 @@ def split_r_hat(values: ArrayLike) -> float:
     return found if np.isfinite(found) else float("inf")
 
 
+TELLING = 4
+"""Number of draws of a chain below which its halves have no variance to compare."""
+
 TUNED, UNTUNED = 0.75, 0.5
 """Parts of the acceptance asked for, above which steps are right, and below which they are not."""
 
@@ -116,6 +119,8 @@ def describe_quality(draws: ArrayLike, diverging: ArrayLike, explained: bool = F
     **Arguments:** `explained`: whether another sentence says why chains disagree.
     """
     draws = np.asarray(draws, float)
+    if draws.shape[1] < TELLING:
+        return [f"Fewer than {TELLING} draws a chain: nothing tells whether they are right. Draw more."]
     found = []
     r_hats = [split_r_hat(draws[..., i]) for i in range(draws.shape[-1])]
     sizes = [effective_sample_size(draws[..., i]) for i in range(draws.shape[-1])]

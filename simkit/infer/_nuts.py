@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpyro.infer.hmc_util import build_adaptation_schedule
 
+from .._errors import ArgumentError
 from ..engine import note_trace, over_members
 from ._nuts_tree import LOOK, SEARCH, Block, Chain, grown
 from ._target import Target
@@ -31,6 +32,17 @@ class NUTS(eqx.Module):
     target_accept: float = eqx.field(static=True, default=0.8)
     max_depth: int = eqx.field(static=True, default=10)
     block: int = eqx.field(static=True, default=50)
+
+    def __check_init__(self):
+        if not isinstance(self.target_accept, float | int) or not 0 < self.target_accept < 1:
+            raise ArgumentError(
+                "Argument `target_accept` of `NUTS` must lie between 0 and 1, such as 0.8 or 0.95, but it is "
+                f"{self.target_accept!r}."
+            )
+        for name in ("max_depth", "block"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise ArgumentError(f"Argument `{name}` of `NUTS` must be a positive integer, but it is {value!r}.")
 
 
 class Chains(NamedTuple):

@@ -72,7 +72,12 @@ class Posterior(eqx.Module):
         for i, (name, unit) in enumerate(zip(self.names, self.units, strict=True)):
             values = np.asarray(self.draws[..., i], float)
             q05, q50, q95 = np.quantile(values, [0.05, 0.5, 0.95])
-            row = {"name": name, "unit": unit, "mean": values.mean(), "sd": values.std(ddof=1)}
+            row = {
+                "name": name,
+                "unit": unit,
+                "mean": values.mean(),
+                "sd": values.std(ddof=1) if values.size > 1 else np.nan,
+            }
             row |= {"q05": q05, "q50": q50, "q95": q95}
             rows.append(row | {"ess": effective_sample_size(values), "rhat": split_r_hat(values)})
         return rows

@@ -304,4 +304,5 @@ def check_field_sampling(problem: Problem, method: Any, start: Any, store: Any) 
 def check_counts(**counts: int) -> None:
     for name, value in counts.items():
         if not isinstance(value, int) or value < (0 if name == "warmup" else 1):
-            raise ArgumentError(f"Argument `{name}` must be a positive integer, but it is {value!r}.")
+            kind = "an integer of at least 0" if name == "warmup" else "a positive integer"
+            raise ArgumentError(f"Argument `{name}` must be {kind}, but it is {value!r}.")

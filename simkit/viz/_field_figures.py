@@ -145,7 +145,10 @@ def plot_spectrum(
 
 
 def _series(grid: Grid, trajectory: Trajectory, names: Sequence[str] | None) -> dict[str, np.ndarray]:
-    """Scalar fields over time by name; components of a vector apart."""
+    """Scalar fields over time by name; components of a vector, and layers, the uppermost first, apart.
+
+    Where a field has components in layers, one with an axis less is a number in each layer.
+    """
     if np.ndim(trajectory.times) != 1:
         raise ArgumentError(
             f"Argument `trajectory` must hold one member, but its times have {np.ndim(trajectory.times)} axes."
@@ -154,6 +157,7 @@ def _series(grid: Grid, trajectory: Trajectory, names: Sequence[str] | None) -> 
     for name in names or ():
         check_known(name, leaves, "field of the state")
     found: dict[str, np.ndarray] = {}
+    layered = any(values.ndim == grid.dimensions + 3 for values in leaves.values())
     for name in leaves if names is None else names:
         values = _centred(grid, leaves[name])
         if values.shape[values.ndim - grid.dimensions :] != grid.shape:
@@ -164,8 +168,14 @@ def _series(grid: Grid, trajectory: Trajectory, names: Sequence[str] | None) -> 
             head, _, component = name.rpartition(".")
             found[f"{head} {'xyz'[int(component)]}" if component.isdigit() else name] = values
             continue
+        if layered and values.ndim == grid.dimensions + 2:
+            found |= {f"{name} {i + 1}": values[:, i] for i in range(values.shape[1])}
+            continue
         for i, label in zip(range(values.shape[1]), "xyz", strict=False):
-            found[f"{name} {label}"] = values[:, i]
+            if values.ndim == grid.dimensions + 3:
+                found |= {f"{name} {label} {k + 1}": values[:, i, k] for k in range(values.shape[2])}
+            else:
+                found[f"{name} {label}"] = values[:, i]
     return found
 
 

@@ -78,6 +78,12 @@ def test_a_count_that_is_none():
         fit(rastrigin(), recombine=-1)
 
 
+@pytest.mark.parametrize("starts", [1, np.zeros((1, 4))])
+def test_one_start_has_nothing_to_be_joined_with(starts):
+    with pytest.raises(ArgumentError, match="Give more `starts`"):
+        fit(rastrigin(), starts=starts, recombine=2)
+
+
 def test_methods_without_descents_refuse_it():
     system, y0, _, _ = simkit.odes.LotkaVolterra.example()
     data = Experiment("a", [1.0, 2.0], {"hare": [0.5, 0.2]}, start=0.0)

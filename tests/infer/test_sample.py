@@ -1,3 +1,5 @@
+import warnings
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -237,3 +239,34 @@ def test_parameters_without_bounds_in_any_unit(unit):
     widths = np.sqrt(np.diag(np.linalg.inv(design.T @ design / 0.1**2 + np.eye(2) / 25.0)))
     # 1,200 draws count as some 500: widths within 3.2 %, five of which are 16 %.
     np.testing.assert_allclose(np.asarray(posterior.flat()).std(axis=0) / [unit, 1.0], widths, rtol=0.16)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"max_depth": -1}, "`max_depth` of `NUTS` must be a positive integer, but it is -1"),
+        ({"max_depth": 2.5}, "positive integer, but it is 2.5"),
+        ({"block": 0}, "`block` of `NUTS` must be a positive integer"),
+        ({"target_accept": 1.0}, "between 0 and 1"),
+        ({"target_accept": float("nan")}, "between 0 and 1"),
+    ],
+)
+def test_what_nuts_cannot_be_asked_for(options, words):
+    with pytest.raises(ArgumentError, match=words):
+        simkit.infer.NUTS(**options)
+
+
+def test_blocks_leave_no_trace(fitted):
+    """Draws do not depend on how many go together, nor on the windows that cut them."""
+    problem, start = fitted
+    ask = {"start": start, "chains": 2, "draws": 60, "warmup": 40, "key": jax.random.key(3)}
+    one, other = (sample(problem, method=simkit.infer.NUTS(block=block), **ask) for block in (50, 7))
+    np.testing.assert_array_equal(one.draws, other.draws)
+
+
+def test_one_draw_tells_nothing(fitted):
+    problem, start = fitted
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        posterior = sample(problem, start=start, chains=1, draws=1, warmup=5, key=jax.random.key(0))
+        assert "Fewer than 4 draws" in repr(posterior)

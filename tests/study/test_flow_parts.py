@@ -207,3 +207,25 @@ def test_what_does_not_fit_is_named(text, old, new, error, message):
     assert old in text
     with pytest.raises(error, match=message):
         study_from_text(text.replace(old, new))
+
+
+def test_levels_that_cross_and_a_flow_that_is_none():
+    with pytest.raises(StudyError, match="that of layer 2 lies above that of layer 1"):
+        study_from_text(LAYERS.replace("below = 20.0", "below = 60.0"))
+    with pytest.raises(UnknownNameError, match=r"`builder` in \[y0.velocity\]"):
+        study_from_text(LAYERS.replace('{ builder = "rest" }', '{ builder = "resst" }'))
+
+
+def test_keys_that_a_table_could_have_are_named():
+    with pytest.raises(UnknownNameError, match="`bed`"):
+        study_from_text(LAYERS.replace("bed = {", "bedd = {"))
+
+
+def test_pictures_of_layers():
+    """Each layer is a panel of its own, whatever their number."""
+    study = study_from_text(LAYERS)
+    run = simkit.simulate(study.system, study.y0, [0.0, 1.0], step=0.5)
+    figure = simkit.viz.plot_fields(study.system.grid, run)
+    named = [panel.get_ylabel() for panel in figure.axes] + [panel.get_title() for panel in figure.axes]
+    for name in ("height 1", "height 2", "velocity x 1", "velocity x 2"):
+        assert any(name in text for text in named), (name, named)

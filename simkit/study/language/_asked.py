@@ -86,8 +86,10 @@ FIT = Table(
     {
         "starts": Key("count", "starts in parallel, so that a local optimum is seen for what it is; 16 without it"),
         "screen": Key("count", "points that are tried for each start, of which the best begin"),
-        "evolve": Key("count", "generations of an evolution that looks for starts"),
-        "recombine": Key("count", "rounds in which new starts begin between and beyond the places where others ended"),
+        "evolve": Key("count", "generations of an evolution that looks for starts", least=0),
+        "recombine": Key(
+            "count", "rounds in which new starts begin between and beyond the places where others ended", least=0
+        ),
         "method": Key(
             "a name",
             "how the optimum is found; chosen from the problem without it",

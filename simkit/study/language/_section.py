@@ -29,6 +29,7 @@ class Section:
     def __init__(self, table: Mapping[str, Any], place: str, file: str):
         self.table, self.place, self.file = dict(table), place, file
         self.read: set[str] = set()
+        self.looked_for: set[str] = set()
 
     def where(self, key: str = "") -> str:
         """The place of a key, as messages call it."""
@@ -39,6 +40,7 @@ class Section:
         return StudyError(f"{self.where(key)} {sentence}")
 
     def __contains__(self, key: str) -> bool:
+        self.looked_for.add(key)
         return key in self.table
 
     def get(self, key: str, kind: str, default: object = None) -> Any:
@@ -105,7 +107,9 @@ class Section:
         known = self.read | set(also)
         for key in self.table:
             if key not in known:
-                raise UnknownNameError(f"{self.where()} has no key `{key}`. {close_matches(key, known)}")
+                raise UnknownNameError(
+                    f"{self.where()} has no key `{key}`. {close_matches(key, known | self.looked_for - {key})}"
+                )
 
 
 @contextmanager

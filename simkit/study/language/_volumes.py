@@ -224,22 +224,29 @@ def _layers(section: Section, system: fluids.MultilayerShallowWater, key: jax.Ar
             f"{section.where()} must give the `heights` of the layers or the `levels` of their tops, one of them."
         )
     kind = "levels" if "levels" in section else "heights"
-    made = lambda tables, known, at: jnp.stack(
+    made = lambda name, tables, known, at: jnp.stack(
         [
-            jnp.asarray(built(Section({kind: table}, section.place, section.file), kind, known, grid, part), float)
+            jnp.asarray(built(Section({name: table}, section.place, section.file), name, known, grid, part), float)
             for table, part in zip(tables, jax.random.split(jax.random.fold_in(key, at), count), strict=True)
         ]
     )
-    found = made(_each(section, kind, count), SHAPES, 0)
+    found = made(kind, _each(section, kind, count), SHAPES, 0)
     if kind == "levels":
         under = jnp.concatenate([found[1:], jnp.broadcast_to(system.bed, found[:1].shape)])
+        crossed = np.argwhere(np.asarray(found[:-1] < found[1:]).reshape(count - 1, -1).any(axis=1))
+        if len(crossed):
+            upper = int(crossed[0, 0]) + 1
+            raise StudyError(
+                f"{section.where()} gives `levels` of the tops of layers from the surface down, but that of layer {upper + 1} lies "
+                f"above that of layer {upper} somewhere."
+            )
         bottom = jnp.maximum(under, jnp.broadcast_to(system.bed, under.shape))
         found = jnp.maximum(found - bottom, 0.0)
     section.need("velocity")
     flows = section.table["velocity"]
     tables = _each(section, "velocity", count) if isinstance(flows, list) else [flows] * count
     section.read.add("velocity")
-    state = system.State(found, jnp.moveaxis(made(tables, FLOWS, 1), 0, 1))
+    state = system.State(found, jnp.moveaxis(made("velocity", tables, FLOWS, 1), 0, 1))
     section.finish()
     return state
 
