@@ -8,7 +8,7 @@ import pytest
 import scipy.stats as stats
 
 import simkit
-from simkit import Experiment, Free, Problem
+from simkit import ArgumentError, Experiment, Free, Problem
 from simkit.infer import EnsembleSampler, LaplaceApproximation, Variational, calibrate, predict, prior_draws, sample
 from simkit.infer import _nuts_run as run_module
 from simkit.noise import Normal
