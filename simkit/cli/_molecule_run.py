@@ -68,9 +68,10 @@ class Rows:
 
     def __init__(self, system: Any, start: Any, names: Sequence[str]):
         self.columns, self.names = _columns(system, names), names
-        dynamics = system.dynamics
-        work = float(getattr(dynamics, "pressure", 0.0)) * float(system.space_of(start).volume())
-        self._warm, self._work, self._first = float(dynamics.temperature), abs(work), (0.0, 0.0)
+        warm, pressure = float(system.dynamics.temperature), float(getattr(system.dynamics, "pressure", 0.0))
+        # Open space has an infinite volume, on which no pressure works.
+        work = abs(pressure) * float(system.space_of(start).volume()) if pressure else 0.0
+        self._warm, self._work, self._first = warm, work, (0.0, 0.0)
         self.bad: str | None = None
 
     def of(self, times: np.ndarray, values: dict[str, Any], is_first: bool) -> list[list[float]]:

@@ -14,7 +14,7 @@ import pytest
 from simkit import ArgumentError, md
 from simkit.cli import main
 from simkit.cli._molecule_files import Asked
-from simkit.cli._molecule_run import Step
+from simkit.cli._molecule_run import Rows, Step
 from simkit.io import read_h5md
 
 DATA = pathlib.Path(__file__).parents[2] / "data" / "md"
@@ -207,13 +207,28 @@ def test_files_are_told_apart_in_any_order(tmp_path):
 def test_a_step_that_is_too_long_is_named(step, start, argon, tmp_path, capsys):
     """The remedy is a shorter step and not another start: one run reaches absurd energies, and one no number."""
     words = ("md", argon / "argon.data", argon / "in.argon", *ASKED, "--step", step, "--steps", 40)
-    assert simkit_main(*words, "--out", tmp_path / "run") == 1
+    assert simkit_main(*words, "--out", tmp_path / "run") == 2
     told = capsys.readouterr()
     assert start in told.err
     assert f"The step of {step} fs is too long for such atoms: give `--step 1`, and --overwrite" in told.err
     assert "minimise" not in told.err
     warm = [float(row[1]) for row in table(tmp_path / "run")[1:]]
     assert all(value < 1000 * 90 for value in warm)
+
+
+def test_the_first_absurd_row_ends_the_table():
+    """In open space, which has no volume; a start far above its minimum may get hot."""
+    place = DATA / "alanine_dipeptide.inpcrd"
+    model = md.read(DATA / "alanine_dipeptide.prmtop", coordinates=place, dynamics=md.Langevin(300.0, 1.0))
+    names = ["potential_energy", "kinetic_energy", "temperature"]
+    numbers = [[-117.0, -100.0, 1e6, -117.0], [65.0, 80.0, 1e6, 65.0], [290.0, 350.0, 4e6, 290.0]]
+    rows, values = Rows(model.system, model.start, names), dict(zip(names, numbers, strict=True))
+    assert len(rows.of(np.arange(4.0), values, True)) == 2
+    assert rows.bad == "time 2 ps, temperature 4e+06 K, potential 1e+06 kJ mol-1, kinetic 1e+06 kJ mol-1"
+    values["potential_energy"] = [1e6, 5e5, 0.0, np.nan]
+    rows = Rows(model.system, model.start, names)
+    assert len(rows.of(np.arange(4.0), values | {"kinetic_energy": [65.0, 4e5, 9e5, 65.0]}, True)) == 3
+    assert "potential nan" in rows.bad
 
 
 def test_advice_on_steps():
