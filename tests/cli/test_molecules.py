@@ -8,11 +8,14 @@ import shutil
 import sys
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from simkit import md
+from simkit import ArgumentError, md
 from simkit.cli import main
+from simkit.cli._molecule_files import Asked
+from simkit.cli._molecule_run import Rows, Step
 from simkit.io import read_h5md
 
 DATA = pathlib.Path(__file__).parents[2] / "data" / "md"
@@ -106,8 +109,19 @@ def test_more_steps_go_on_to_the_same_bits(argon, finished, tmp_path, capsys):
     assert table(folder)[:10] == table(finished)
     # Another temperature is another run, which is refused, and begun anew where that is allowed.
     other = ("md", *files, "--temperature", 80, "--every", 5, "--steps", 40, "--out", folder)
+    before = table(folder)
+    capsys.readouterr()
     assert simkit_main(*other) == 2
-    assert "temperature" in capsys.readouterr().err
+    told = capsys.readouterr()
+    assert "holds a run with another --temperature" in told.err
+    assert "--out" in told.err
+    assert "--overwrite" in told.err
+    assert "store" not in told.err.split("holds")[1]
+    assert "goes on" not in told.out
+    assert "potential" not in told.out
+    assert table(folder) == before  # which a refused call leaves alone
+    assert simkit_main("md", *files, "--temperature", 90, "--every", 4, "--steps", 80, "--out", folder) == 2
+    assert "another --every" in capsys.readouterr().err
     assert simkit_main(*other, "--overwrite", "--minimise", 0) == 0
     assert len(table(folder)) == 10
 
@@ -139,22 +153,34 @@ def test_molecules_of_amber_keep_their_bonds(tmp_path, capsys):
 
 
 def refusals(folder):
-    pdb = DATA / "alanine_dipeptide.prmtop"
+    top, placed = DATA / "alanine_dipeptide.prmtop", DATA / "alanine_dipeptide.inpcrd"
     argon = folder / "argon.data", folder / "in.argon"
     return {
         "must give a style": [argon[0]],
         "one data file of LAMMPS": [*argon, argon[1]],
         "There is no file": [argon[0], folder / "in.none"],
         "has no|holds no bonds": [*argon, "--constraints", "bonds"],
-        "needs a periodic cell": [pdb, DATA / "alanine_dipeptide.inpcrd", "--pressure", 1],
-        "must give|must be given": [pdb],
-        "one file of coordinates": [pdb, "a.gro", "b.pdb"],
+        "needs a periodic cell": [top, placed, "--pressure", 1],
+        "must give|must be given": [top],
+        "one file of coordinates for .*prmtop, but these are a.gro, b.pdb": [top, "a.gro", "b.pdb"],
         "no ending": ["argon.zip"],
-        "must be positive": [*argon, "--step", -1],
+        "one topology, but these are .*dipeptide.prmtop and other.prmtop": [top, placed, "other.prmtop"],
+        "one topology, but these are .*dipeptide.prmtop and .*dipeptide.prmtop": [top, placed, top],
+        "one topology, but these are a.top and a.psf": ["a.top", "a.gro", "a.psf"],
+        "dipeptide.inpcrd is there twice": [top, placed, placed],
+        "so that other.xml would not be used": [top, placed, "other.xml"],
+        "so that other.xml, b.itp would not be used": ["a.top", "a.gro", "other.xml", "b.itp"],
+        "but a.pdb and b.pdb are two structures": ["a.pdb", "b.pdb", "amber14-all.xml"],
+        r"a topology, `.prmtop`, must stand beside it, such as `simkit md x.prmtop x.inpcrd`": ["x.inpcrd"],
+        r"a topology, `.prmtop`, must stand": ["x.rst7"],
+        r"a topology, `.top`, must stand beside it, such as `simkit md x.top x.gro`": ["x.gro", "amber14-all.xml"],
+        "`--step` must be a positive number, but is -1 fs": [*argon, "--step", -1],
+        "`--step` must be a positive number, but is nan fs": [*argon, "--step", "nan"],
+        "`--temperature` must be a positive number, but is -5 K": [*argon, "--temperature", -5],
     }
 
 
-@pytest.mark.parametrize("case", range(9))
+@pytest.mark.parametrize("case", range(len(refusals(pathlib.Path()))))
 def test_refused(case, argon, tmp_path, capsys):
     (tmp_path / "argon.zip").write_text("")
     text, words = list(refusals(argon).items())[case]
@@ -162,6 +188,59 @@ def test_refused(case, argon, tmp_path, capsys):
     assert simkit_main("md", *words, "--out", tmp_path / "run") == 2
     assert re.search(text, capsys.readouterr().err)
     assert not (tmp_path / "run" / "table.csv").exists()
+
+
+def test_files_are_told_apart_in_any_order(tmp_path):
+    """A structure may follow its force field, and an .xml that holds a system takes coordinates."""
+    field, system, place = tmp_path / "field.xml", tmp_path / "system.xml", tmp_path / "a.pdb"
+    field.write_text("<ForceField/>")
+    system.write_text('<?xml version="1.0" ?>\n<System openmmVersion="8.2"/>')
+    assert Asked.of([field, place]) == Asked(place, None, (str(field),), None)
+    assert Asked.of([place, system]) == Asked(system, place, (), None)
+    (tmp_path / "charmm").mkdir()
+    files = [tmp_path / "charmm", pathlib.Path("a.gro"), pathlib.Path("a.top")]
+    assert Asked.of(files) == Asked(files[2], files[1], (str(files[0]),), None)
+    with pytest.raises(ArgumentError, match="would not be used"):
+        Asked.of([system, place, pathlib.Path("other.prm")])
+
+
+STARTS = {300: "it reached time 1500 fs, temperature", 1000: "failed between"}
+
+
+@pytest.mark.parametrize("step", STARTS)
+def test_a_step_that_is_too_long_is_named(step, argon, tmp_path, capsys):
+    """The remedy is a shorter step and not another start: one run reaches absurd energies, and one no number."""
+    words = ("md", argon / "argon.data", argon / "in.argon", *ASKED, "--step", step, "--steps", 40)
+    assert simkit_main(*words, "--out", tmp_path / "run") == 2
+    told = capsys.readouterr()
+    assert STARTS[step] in told.err
+    assert f"The step of {step} fs is too long for such atoms: give `--step 1`, and --overwrite" in told.err
+    assert "minimise" not in told.err
+    warm = [float(row[1]) for row in table(tmp_path / "run")[1:]]
+    assert all(value < 1000 * 90 for value in warm)
+
+
+def test_the_first_absurd_row_ends_the_table():
+    """In open space, which has no volume; a start far above its minimum may get hot."""
+    place = DATA / "alanine_dipeptide.inpcrd"
+    langevin = md.Langevin(jnp.asarray(300.0), jnp.asarray(1.0))
+    model = md.read(DATA / "alanine_dipeptide.prmtop", coordinates=place, dynamics=langevin)
+    names = ["potential_energy", "kinetic_energy", "temperature"]
+    numbers = [[-117.0, -100.0, 1e6, -117.0], [65.0, 80.0, 1e6, 65.0], [290.0, 350.0, 4e6, 290.0]]
+    rows, values = Rows(model.system, model.start, names), dict(zip(names, numbers, strict=True))
+    assert len(rows.of(np.arange(4.0), values, True)) == 2
+    assert rows.bad == "time 2 ps, temperature 4e+06 K, potential 1e+06 kJ mol-1, kinetic 1e+06 kJ mol-1"
+    values["potential_energy"] = [1e6, 5e5, 0.0, np.nan]
+    rows = Rows(model.system, model.start, names)
+    assert len(rows.of(np.arange(4.0), values | {"kinetic_energy": [65.0, 4e5, 9e5, 65.0]}, True)) == 3
+    assert "potential nan" in str(rows.bad)
+
+
+def test_advice_on_steps():
+    long = [Step(50.0, "fs", 0.05, good, True, good == 2.0).advice() for good in (2.0, 1.0)]
+    assert "The step of 50 fs is too long for such bonds: give `--step 2`, and" in long[0]
+    assert "give `--step 1`, or 0.5 for hydrogens whose bonds are not held" in long[1]
+    assert "`--step 0.5`" in Step(1.0, "fs", 0.001, 1.0, True, False).advice()
 
 
 def test_a_missing_extra_is_named(tmp_path, capsys, monkeypatch):
