@@ -13,7 +13,7 @@ from .._errors import SimulationError, StoreError
 
 TABLE, PARTS = "table.csv", "run"
 ABSURD = 1000.0
-"""Of the kinetic energy of the temperature: energy that a heat bath never gives."""
+"""Bound of the energy that a run gains, over the kinetic energy of its temperature: a heat bath never gives so much."""
 OPTIONS = {
     "`dynamics.temperature`": "--temperature",
     "`dynamics.pressure`": "--pressure",
@@ -21,7 +21,7 @@ OPTIONS = {
     "`key`": "--seed",
     "other times": "--every",
 }
-"""What differs in a store, in its words, and the option that gives it."""
+"""Names of what differs in a store, and the options that give it."""
 
 
 class Step(NamedTuple):
