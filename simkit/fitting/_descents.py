@@ -1,4 +1,4 @@
-"""From starts to their ends: draws that are found again where they fail, screening, windows and stages."""
+"""The way from starts to their ends: draws that are found again where they fail, screening, windows and stages."""
 
 import equinox as eqx
 import jax

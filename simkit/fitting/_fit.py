@@ -49,7 +49,7 @@ from ._swarm import AbstractSwarm, fit_swarms
 from ._watched import watcher
 
 ROUND = "round"
-"""How the folders of later rounds are called in a store, with their numbers."""
+"""Name of the folders of later rounds in a store, before their numbers."""
 
 WHOLE: tuple[tuple[type, Callable[..., Any]], ...] = (
     (AbstractFieldMethod, fit_fields),

@@ -13,14 +13,14 @@ ALIKE = 0.01
 """Ends are one where their objectives differ by less than this, in nats, and their places by less than `NEAR`."""
 
 NEAR = 0.3
-"""In standard deviations of the places of all ends."""
+"""Distance of ends that are one, in standard deviations of the places of all."""
 
 INSIDE = 1e-6
 """Part of the distance between bounds by which new starts stay away from them: what lies on one is refused."""
 
 
 def recombined(problem: Problem, ends: End, count: int, key: PRNGKeyArray) -> Float[Array, "starts parameters"] | None:
-    """As many starts as are asked for, each between and beyond two places where others ended; None where all ended at one.
+    """Make as many starts as are asked for, each between and beyond two places where others ended; None where all ended at one.
 
     Each of the best ends is joined with each of the others by a box around it, the longer the further apart the two are in the
     order of their objectives, that reaches towards the other where that is better, and away from it where it is worse. Of the
@@ -48,13 +48,13 @@ def recombined(problem: Problem, ends: End, count: int, key: PRNGKeyArray) -> Fl
 
 
 def _scale(z: Float[np.ndarray, "ends parameters"]) -> Float[np.ndarray, " parameters"]:
-    """How far ends are scattered."""
+    """The scatter of ends along each coordinate."""
     scale = np.std(z, axis=0)
     return np.where(scale > 0, scale, 1)
 
 
 def _alike(z: np.ndarray, value: np.ndarray, place: np.ndarray, least: float, scale: np.ndarray) -> np.ndarray:
-    """Which ends are one with that at a place."""
+    """Tell the ends that are one with that at a place."""
     return (np.max(np.abs(z - place) / scale, axis=1) < NEAR) & (np.abs(value - least) < ALIKE)
 
 
@@ -79,7 +79,7 @@ def _distinct(
 def _children(
     elite: Float[np.ndarray, "elite parameters"], each: int, random: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """So many places around each of the elite, and whose they are."""
+    """Draw so many places around each of the elite, and say whose they are."""
     size = len(elite)
     own = np.repeat(np.arange(size), each)
     other = (own + random.integers(1, size, len(own))) % size

@@ -95,7 +95,7 @@ def _values(problem: Problem, z: Array) -> Float[Array, " starts"]:
 
 
 class Search(NamedTuple):
-    """How a fit looks for where to begin: draws for each start, generations in which they evolve, and rounds of scatter search."""
+    """The search for where a fit begins: draws for each start, generations in which they evolve, and rounds of scatter search."""
 
     screen: int
     evolve: int

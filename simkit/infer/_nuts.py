@@ -150,7 +150,7 @@ def searching(held: Mapping[str, np.ndarray]) -> Chain:
 
 
 def _momenta(spreads: np.ndarray) -> np.ndarray:
-    """What turns white numbers to momenta: roots of the mass matrices."""
+    """Roots of the mass matrices, which turn white numbers to momenta."""
     if spreads.ndim == 2:
         return 1 / np.sqrt(spreads)
     return np.stack([np.linalg.inv(_root(spread)).T for spread in spreads])
@@ -210,7 +210,7 @@ def advance(target: Target, method: NUTS, roots: Array, chains: Chain, keys: Arr
 
 
 def block_of(method: NUTS, part: Part) -> Block:
-    """What a program of chains is told of a block."""
+    """The part of a block that a program of chains is told."""
     real = jnp.result_type(float)
     flags = jnp.asarray(part.warming), jnp.asarray(part.learning)
     return Block(jnp.asarray(part.until, jnp.int32), *flags, jnp.asarray(method.target_accept, real))

@@ -31,7 +31,7 @@ LOOKING = Part(0, False, False, False, False)
 
 @dataclasses.dataclass
 class Run:
-    """What all blocks of a posterior share."""
+    """The parts that all blocks of a posterior share."""
 
     target: Target
     method: NUTS

@@ -9,7 +9,7 @@ from jax.extend.random import threefry_2x32
 from jaxtyping import Array, Float, Int, UInt32
 
 LOOK, SEARCH, GROW, REST = range(4)
-"""What the next gradient of a chain is for: the value of a place, the length of steps, a tree; or nothing, until the block ends."""
+"""Uses of the next gradient of a chain: the value of a place, the length of steps, a tree; or nothing, until the block ends."""
 
 DIVERGED = 1000.0
 """Error of the energy, beyond which a trajectory counts as divergent: Stan's and NumPyro's."""
@@ -53,7 +53,7 @@ class Chain(NamedTuple):
 
 
 class Block(NamedTuple):
-    """What holds for all draws of a block: where it ends, whether steps and windows learn, and the settings of the method."""
+    """The settings of all draws of a block: where it ends, whether steps and windows learn, and the settings of the method."""
 
     until: Int[Array, ""]
     warming: Array
