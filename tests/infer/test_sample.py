@@ -245,7 +245,6 @@ def test_parameters_without_bounds_in_any_unit(unit):
     ("options", "words"),
     [
         ({"max_depth": -1}, "`max_depth` of `NUTS` must be a positive integer, but it is -1"),
-        ({"max_depth": 2.5}, "positive integer, but it is 2.5"),
         ({"block": 0}, "`block` of `NUTS` must be a positive integer"),
         ({"target_accept": 1.0}, "between 0 and 1"),
         ({"target_accept": float("nan")}, "between 0 and 1"),
