@@ -69,7 +69,7 @@ def _distinct(
     scale = _scale(z[order])
     kept: list[int] = []
     for i in order:
-        if not np.any(_alike(z[kept], value[kept], z[i], value[i], scale)):
+        if not np.any(_alike(z[kept], value[kept], z[i], float(value[i]), scale)):
             kept.append(int(i))
         if len(kept) == count:
             break
