@@ -25,6 +25,9 @@ from ._target import Target
 RESTARTS = 2
 """Number of restarts of stuck chains before the result is refused."""
 
+FULL = 150
+"""Number of draws of the shortest warm-up whose windows have their full lengths: steps of a shorter one may be wrong anywhere."""
+
 LOOKING = Part(0, False, False, False, False)
 """A block without draws, after which the density of each place is known."""
 
@@ -112,7 +115,8 @@ def sample_nuts(
     warnings: list[str] = []
     for attempt in range(RESTARTS + 1):
         stuck = stuck_chains(found.theta, found.log_density)
-        if not stuck and attempt < RESTARTS:  # what is left of these in the end is a matter of warnings
+        # What is left of these in the end is a matter of warnings.
+        if not stuck and attempt < RESTARTS and warmup >= FULL:
             stuck = untuned_chains(found.accept, method.target_accept)
         if not stuck:
             break
