@@ -4,6 +4,7 @@ from ._agreed import check_agreed as check_agreed  # internal
 from ._agreed import check_one_process as check_one_process  # internal
 from ._agreed import over_processes_of as over_processes_of  # internal
 from ._awaited import awaited as awaited
+from ._diagnose import finite_rows as finite_rows  # internal
 from ._ensemble import ensemble as ensemble
 from ._ensemble import resolve_members as resolve_members
 from ._integrate import Method as Method

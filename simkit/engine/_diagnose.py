@@ -39,7 +39,7 @@ def diagnose(setup: Setup, trajectory: Trajectory, events: NamedEvents | None = 
             "where one process holds the whole grid: try fewer cells there."
         )
     times, leaves = np.asarray(trajectory.times), named_leaves(trajectory.ys)
-    good = np.all([np.isfinite(np.asarray(x)).reshape(times.size, -1).all(axis=1) for x in leaves.values()], axis=0)
+    good = finite_rows(trajectory)
     failed = int(np.argmin(good)) if not good.all() else times.size - 1
     last = max(failed - 1, 0)
     if wrong := _non_finite_numbers(setup, from_start=last == 0):
@@ -191,3 +191,9 @@ def _largest(x: np.ndarray | np.generic) -> float:
 
 def _listed(names: list[str]) -> str:
     return ", ".join(f"`{name or 'y'}`" for name in names)
+
+
+def finite_rows(trajectory: Trajectory) -> np.ndarray:
+    """Tell which of the saved states are finite."""
+    rows = [np.isfinite(np.asarray(x)).reshape(len(x), -1).all(axis=1) for x in jax.tree.leaves(trajectory.ys)]
+    return np.all(rows, axis=0)

@@ -6,6 +6,7 @@ import numpy as np
 
 from .._processes import spread
 from ..core import DiscreteSystem, Explained, Noted, Trajectory, traced
+from ._diagnose import finite_rows
 from ._integrate import dispatch
 from .task._step import Fixed
 from .task._task import Options, Task
@@ -27,7 +28,7 @@ def explained(task: Task, options: Options, trajectory: Trajectory) -> str:
     """Return the system's explanation of a failed simulation: the last window is run again, saved more often."""
     if not isinstance(task.system, Explained) or task.reduce or task.events is not None or spread(trajectory.ys):
         return ""
-    times, good = np.asarray(trajectory.times), _good_rows(trajectory)
+    times, good = np.asarray(trajectory.times), finite_rows(trajectory)
     if not good[0]:
         return task.system.explain(times[0].item(), task.y0)
     last = max(int(np.argmin(good)) - 1, 0) if not good.all() else times.size - 2
@@ -38,12 +39,7 @@ def explained(task: Task, options: Options, trajectory: Trajectory) -> str:
         step = Fixed(-(-step.substeps // pieces))
     finer = jnp.asarray(np.linspace(t, times[last + 1], pieces + 1), trajectory.times.dtype)
     again = dispatch(task._replace(y0=y, times=finer, step=step), options._replace(even=False, similar=False))
-    row = max(int(np.argmin(_good_rows(again))) - 1, 0)
+    row = max(int(np.argmin(finite_rows(again))) - 1, 0)
     return task.system.explain(
         np.asarray(again.times)[row].item(), jax.tree.map(lambda x: np.asarray(x[row]), again.ys)
     )
-
-
-def _good_rows(trajectory: Trajectory) -> np.ndarray:
-    rows = [np.isfinite(np.asarray(x)).reshape(x.shape[0], -1).all(axis=1) for x in jax.tree.leaves(trajectory.ys)]
-    return np.all(rows, axis=0)

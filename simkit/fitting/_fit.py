@@ -310,7 +310,9 @@ def _fit_once(
         raise SimulationError(f"{NOWHERE_LEFT} Horizons tried: {tried} of each experiment's time.{advice}")
     count, size = len(end.iterations), TOGETHER if together else None
     last = lambda begun, told, best: through_stages(lean, method, stages[-1:], begun, told, best)
-    for turn in range(search.recombine if not budget.cut else 0):
+    for turn in range(search.recombine):
+        if budget.cut:
+            break
         least = float(np.min(np.asarray(end.model.value)))
         z = recombined(problem, end, count, jax.random.fold_in(key, ROUNDS + 2 + turn))
         if z is None:
@@ -322,8 +324,6 @@ def _fit_once(
         if more is None:
             break
         end = jax.tree.map(lambda *parts: jnp.asarray(np.concatenate(parts)), end, more)
-        if budget.cut:
-            break
     integrated = 0
     if isinstance(method, Marginal):
         once = lambda z: in_blocks(lean, method.once, 1.0, z, size or count, count)

@@ -27,7 +27,7 @@ from ..core import (
     at_time,
     named_leaves,
 )
-from ..engine import Fixed, Varying, resolve, simulate
+from ..engine import Fixed, Varying, finite_rows, resolve, simulate
 from ..solvers import Rodas5P, Stepper
 from ._failure_file import read_failure, write_failure
 from ._locate_back import lost_derivative
@@ -218,8 +218,7 @@ def _quiet(
 
 def _good_rows(trajectory: Trajectory) -> int:
     """Return the number of finite rows from the first on."""
-    rows = [np.isfinite(np.asarray(x)).reshape(len(x), -1).all(axis=1) for x in jax.tree.leaves(trajectory.ys)]
-    good = np.all(rows, axis=0)
+    good = finite_rows(trajectory)
     return len(good) if good.all() else int(np.argmin(good))
 
 
