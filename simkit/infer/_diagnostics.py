@@ -141,7 +141,7 @@ def describe_quality(draws: ArrayLike, diverging: ArrayLike, explained: bool = F
         found.append(
             f"The smallest effective sample size is {min(sizes):.0f}: quantiles are rough below 400. Draw more."
         )
-    if count := int(np.sum(diverging)):
+    if count := int(np.sum(np.asarray(diverging))):
         found.append(
             f"{count} of {np.size(diverging)} trajectories diverged (failed simulations inside a trajectory count here too): "
             "the sampler may miss narrow regions. Raise `target_accept`, or check which parameters the solver cannot take."

@@ -138,10 +138,13 @@ def on_host(chain: Chain) -> dict[str, np.ndarray]:
 
 
 def as_arrays(held: Mapping[str, np.ndarray]) -> Chain:
-    """Chains in JAX's default types, whatever that of the problem: what a program of them is compiled for."""
+    """Chains in JAX's default types, whatever that of the problem: what a program of them is compiled for.
+
+    They stay NumPy's arrays: those of JAX would be cut for several devices by programs of their own, one for each shape.
+    """
     real = jnp.result_type(float)
     kinds = {name: real if np.issubdtype(x.dtype, np.floating) else x.dtype for name, x in held.items()}
-    return Chain(**{name: jnp.asarray(x, kinds[name]) for name, x in held.items()})
+    return Chain(**{name: np.asarray(x, kinds[name]) for name, x in held.items()})
 
 
 def searching(held: Mapping[str, np.ndarray]) -> Chain:
@@ -212,8 +215,8 @@ def advance(target: Target, method: NUTS, roots: Array, chains: Chain, keys: Arr
 def block_of(method: NUTS, part: Part) -> Block:
     """The part of a block that a program of chains is told."""
     real = jnp.result_type(float)
-    flags = jnp.asarray(part.warming), jnp.asarray(part.learning)
-    return Block(jnp.asarray(part.until, jnp.int32), *flags, jnp.asarray(method.target_accept, real))
+    flags = np.asarray(part.warming), np.asarray(part.learning)
+    return Block(np.asarray(part.until, np.int32), *flags, np.asarray(method.target_accept, real))
 
 
 def retuned(chain: Chain, part: Part) -> Chain:

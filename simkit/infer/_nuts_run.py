@@ -1,6 +1,7 @@
 """A posterior by NUTS: where chains begin, their blocks of draws, and chains that are stuck."""
 
 import dataclasses
+import functools
 from collections.abc import Callable
 
 import jax
@@ -46,7 +47,7 @@ class Run:
     def looked_at(self, frame: Frame, covariances: np.ndarray, places: np.ndarray) -> dict[str, np.ndarray]:
         """The state of chains at the given places, with the densities there, by the program that draws."""
         chains = first_chains(frame, covariances, places)
-        keys = hash_keys(jax.random.key(0), len(places))
+        keys = np.zeros((len(places), 2), np.uint32)  # which no draw asks for
         advanced = self._advanced(frame, chains, keys, LOOKING)
         found, _ = awaited(advanced, "sample", "where chains begin")
         return on_host(found)
@@ -84,12 +85,17 @@ class Run:
         return jax.tree.map(joined, *blocks)
 
     def _advanced(self, frame: Frame, chains: Chain, keys: Array, part: Part) -> tuple[Chain, Chains]:
-        roots = jnp.asarray(frame.roots, self.target.problem.bounds.dtype)
+        roots = np.asarray(frame.roots, self.target.problem.bounds.dtype)
         return advance(self.target, self.method, roots, chains, keys, block_of(self.method, part), self.size)
 
 
-def hash_keys(key: PRNGKeyArray, count: int) -> Array:
+def hash_keys(key: PRNGKeyArray, count: int) -> np.ndarray:
     """Two words for each chain, whatever kind of key the caller has."""
+    return np.asarray(_words(key, count))
+
+
+@functools.partial(jax.jit, static_argnums=1)
+def _words(key: PRNGKeyArray, count: int) -> Array:
     return jax.random.bits(key, (count, 2), jnp.uint32)
 
 
