@@ -316,5 +316,9 @@ class StaticSystem(System):
     def outputs(self, t: Time, y: State, inputs: Inputs) -> Outputs:
         """Return the response at the predictor `t`: a pytree of named arrays."""
 
+    def together(self) -> int | None:
+        """Number of predictors whose responses are computed at once, all of them by default; fewer where one takes much memory."""
+        return None
+
     def vector_field(self, t: Time, y: State, inputs: Inputs) -> State:
         return jax.tree.map(jnp.zeros_like, y)

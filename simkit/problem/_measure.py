@@ -38,9 +38,13 @@ def measured(
 
     def outputs(setup: Setup, trajectory: Trajectory) -> dict[str, Array]:
         system: Any = setup.system
-        measure = lambda t, y: system.outputs(t, y, at_time(setup.inputs, t))
-        ys = jax.tree.map(lambda y: y[skip:], trajectory.ys)
-        return outputs_by_name(jax.vmap(measure)(trajectory.times[skip:], ys))
+        measure = lambda t, y: outputs_by_name(system.outputs(t, y, at_time(setup.inputs, t)))
+        rows = trajectory.times[skip:], jax.tree.map(lambda y: y[skip:], trajectory.ys)
+        together = None if skip else system.together()
+        if together is None or together >= rows[0].shape[0]:
+            return jax.vmap(measure)(*rows)
+        # Reverse mode computes each part again, so that what lies between is held of one part alone.
+        return jax.lax.map(jax.checkpoint(lambda row: measure(*row)), rows, batch_size=together)
 
     def observed(setup: Setup, trajectory: Trajectory) -> dict[str, Array]:
         return {name: function(setup.system, trajectory)[skip:] for name, function in observables}

@@ -194,3 +194,26 @@ def test_frames_that_are_not_there_are_nan():
     assert np.isnan(float(system.outputs(2.0, None, None)["energy"]))
     with pytest.raises(simkit.ArgumentError, match="frames"):
         md.EnergiesAndForces(trap, md.Atoms(position[0], position[0]))
+
+
+def test_memory_of_force_matching_is_that_of_few_frames():
+    """32 more frames of 128 atoms, with a matrix of pairs each, take what their own data take."""
+
+    def taken(count: int) -> tuple[int, np.ndarray]:
+        position = 3.0 * jax.random.uniform(jax.random.key(0), (count, 128, 3))
+        frames = md.Atoms(position, 0 * position)
+        cloud = md.Particles(md.LennardJones(cutoff=10.0), md.OpenSpace(3))
+        data = simkit.Experiment("frames", np.arange(count), {"forces": np.zeros(position.shape)})
+        free = {"particles.potential.sigma": simkit.Free(bounds=(0.1, 1.0))}
+        noise = {"forces": simkit.noise.Normal(1.0)}
+        problem = simkit.Problem(md.EnergiesAndForces(cloud, frames), data, free=free, noise=noise)
+        program = jax.jit(jax.grad(lambda theta: problem.log_likelihood(theta)[0])).lower(jnp.array([0.3])).compile()
+        memory = program.memory_analysis()
+        assert memory is not None
+        return memory.temp_size_in_bytes, np.asarray(program(jnp.array([0.3])))
+
+    few, _ = taken(16)
+    many, slope = taken(48)
+    assert np.all(np.isfinite(slope))
+    pairs, own = 128 * 128 * 8, 128 * 3 * 8
+    assert many - few < 32 * 8 * own < 32 * pairs, (few, many)

@@ -1,12 +1,22 @@
 """Methods that study files name: samplers without a likelihood, and multiple shooting."""
 
+import dataclasses
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from simkit import StudyError
+from simkit import NeuralLikelihood, StudyError, UnknownNameError
 from simkit.study import study_from_text
-from simkit.study.language._asked import FIT_METHODS, SAMPLE_METHODS, sample_arguments, sample_method
+from simkit.study.language._asked import (
+    FIT_METHODS,
+    NETWORK,
+    NEURAL,
+    SAMPLE_METHODS,
+    SAMPLER_KEYS,
+    sample_arguments,
+    sample_method,
+)
 from simkit.study.runs import compute
 
 DECAY = """
@@ -44,11 +54,54 @@ def test_settings_of_learned_methods():
     assert (method.simulations, method.rounds, method.network.steps, method.network.members) == (2000, 2, 500, 3)
     assert sample_arguments(asked) == {"draws": 100}
     for more, words in (
-        ("rounds = 2", "`rounds` .*goes with `method` one of neural_posterior"),
+        ("rounds = 2", "`rounds` .*goes with `method = .neural_posterior.`"),
         ('method = "neural_posterior"\nsimulations = 150\nrounds = 2', "at least 100 a round"),
     ):
         with pytest.raises(StudyError, match=words):
             study_from_text(DECAY.format(more=f"[sample]\n{more}\n"))
+
+
+def test_settings_of_samplers():
+    """Each key of each sampler reaches its argument, and no argument of the kind is left out."""
+    chosen = {
+        "live": 40,
+        "length": 2.5,
+        "stretch": 2.5,
+        "learning_rate": 0.02,
+        "kernel": "random_walk",
+        "adjust": True,
+        "ess": 0.25,
+        "simulations": 4000,
+    }
+    left = {"summary", "block", "sampler", "network"}  # functions, tables, and how long one may wait for Ctrl-C
+    for name, keys in SAMPLER_KEYS.items():
+        default = SAMPLE_METHODS[name]()
+        if name not in NEURAL:
+            assert {field.name for field in dataclasses.fields(default)} - left == set(keys), name
+        for key in keys:
+            value = chosen.get(key, 0.75 if isinstance(getattr(default, key, None), float) else 7)
+            value = 600 if (name, key) == ("neural_posterior", "steps") else value
+            value = 600 if (name, key) == ("neural_likelihood", "steps") else value
+            written = f'"{value}"' if isinstance(value, str) else str(value).lower()
+            asked = study_from_text(DECAY.format(more=f'[sample]\nmethod = "{name}"\n{key} = {written}\n')).sample
+            made = sample_method(asked)
+            assert getattr(made.network if key in NETWORK and name in NEURAL else made, key) == value, (name, key)
+            assert sample_arguments(asked) == {}
+    assert sample_method({"method": "neural_likelihood", "steps": 600}).network.bins == NeuralLikelihood().network.bins
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ("paths = 4", "`paths` .*goes with `method = .pathfinder.`"),
+        ('method = "tempered"\nkernel = "hmcc"', "no kernel"),
+        ('method = "tempered"\ness = 2.0', "`ess` must lie between 0 and 1"),
+        ('method = "mclmc"\nmax_depth = 4', "`max_depth` .*goes with `method = .nuts.`"),
+    ],
+)
+def test_settings_of_other_samplers_are_refused(more, words):
+    with pytest.raises((StudyError, UnknownNameError), match=words):
+        study_from_text(DECAY.format(more=f"[sample]\n{more}\n"))
 
 
 def test_windows_of_a_fit():

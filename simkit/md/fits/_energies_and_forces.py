@@ -14,7 +14,7 @@ from ..averages._reweighting import roomy
 from ..potentials._external import HarmonicTrap
 from ..space._atoms import Atoms
 from ..space._space import OpenSpace
-from ._draws import check_frames
+from ._draws import TOGETHER, check_frames
 
 
 class EnergiesAndForces(StaticSystem):
@@ -65,6 +65,9 @@ class EnergiesAndForces(StaticSystem):
         known = self.particles.fits(lists) & (number >= 0) & (number < self.frames.position.shape[0])
         mark = lambda x: jnp.where(known, x, jnp.nan)
         return {"energy": mark(found.energy), "forces": mark(found.forces)}
+
+    def together(self) -> int | None:
+        return max(1, TOGETHER // self.frames.position.shape[1])
 
     @classmethod
     def example(cls) -> "Example[EnergiesAndForces]":

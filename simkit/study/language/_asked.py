@@ -1,5 +1,6 @@
 """Tables of a study file that the verbs read: [fit], [sample] and [predict]."""
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -28,7 +29,6 @@ from ...infer import (
     ParticleGibbs,
     ParticleMetropolis,
     Pathfinder,
-    SplineFlow,
     TemperedSMC,
     Variational,
 )
@@ -79,6 +79,22 @@ SAMPLE_METHODS: Mapping[str, Any] = {
 NEURAL = ("neural_posterior", "neural_likelihood")
 LEARNING, NETWORK = ("simulations", "rounds"), ("steps", "members")
 """Keys of [sample] that are arguments of methods that learn from simulations, and of their networks."""
+KERNELS = ("hmc", "random_walk")
+SAMPLER_KEYS: Mapping[str, tuple[str, ...]] = {
+    "nuts": ("target_accept", "max_depth"),
+    "ensemble": ("walkers", "thin", "stretch"),
+    "svi": ("steps", "learning_rate", "particles"),
+    "tempered": ("kernel", "moves", "leapfrog", "ess"),
+    "parallel_tempering": ("temperatures", "kernel", "moves", "leapfrog"),
+    "nested": ("live", "replaced", "moves", "remaining"),
+    "mclmc": ("target_accept", "length"),
+    "pathfinder": ("paths", "iterations", "lower_bound_draws"),
+    "abc": ("simulations", "particles", "quantile", "acceptance", "adjust"),
+    "particle_metropolis": ("accept",),
+    "particle_gibbs": ("moves",),
+    **dict.fromkeys(NEURAL, (*LEARNING, *NETWORK)),
+}
+"""Keys of [sample] that are arguments of one method."""
 
 
 FIT = Table(
@@ -135,10 +151,41 @@ SAMPLE = Table(
         "warmup": Key("count", "draws of each chain that adapt the sampler and are dropped"),
         "draws": Key("count", "draws of each chain that are kept"),
         "method": Key("a name", "the sampler; NUTS without it", None, lambda: SAMPLE_METHODS, 1, "sampling method"),
-        "simulations": Key("count", "of neural methods: data sets to learn from; 10000 without it", least=100),
+        "target_accept": Key("number", "of nuts and mclmc: the mean acceptance that the warm-up aims at"),
+        "max_depth": Key("count", "of nuts: doublings of a trajectory at most; 10 without it"),
+        "walkers": Key("count", "of ensemble: walkers of each chain", least=2),
+        "thin": Key("count", "of ensemble: moves between two draws that are kept; 10 without it"),
+        "stretch": Key("number", "of ensemble: the largest stretch of a move; 2.0 without it"),
+        "steps": Key("count", "of svi and neural methods: steps of learning at most"),
+        "learning_rate": Key("number", "of svi: the length of its steps; 0.01 without it"),
+        "particles": Key(
+            "count", "of svi: draws for each gradient, 4 without it; of abc: particles of a round, 1000 without it"
+        ),
+        "kernel": Key(
+            "a name", "of tempered and parallel_tempering: how particles move", None, lambda: KERNELS, 1, "kernel"
+        ),
+        "moves": Key("count", "of tempered, parallel_tempering, nested and particle_gibbs: moves of a draw"),
+        "leapfrog": Key("count", "of tempered and parallel_tempering: steps of one move along gradients; 6 without it"),
+        "ess": Key(
+            "number", "of tempered: the share of effective particles that tells the next temperature; 0.5 without it"
+        ),
+        "temperatures": Key("count", "of parallel_tempering: replicas; 12 without it", least=2),
+        "live": Key("count", "of nested: points that live; 500 without it", least=2),
+        "replaced": Key("count", "of nested: points that die at once"),
+        "remaining": Key("number", "of nested: the part of the evidence that may be left at the end; 0.001 without it"),
+        "length": Key("number", "of mclmc: how long a momentum is kept, in lengths of its tuning; 3.0 without it"),
+        "paths": Key("count", "of pathfinder: starts, drawn from the priors; 8 without it"),
+        "iterations": Key("count", "of pathfinder: steps of a path at most; 60 without it"),
+        "lower_bound_draws": Key("count", "of pathfinder: draws for the lower bound of each step; 30 without it"),
+        "simulations": Key(
+            "count", "of neural methods and abc: data sets at most; 10000 and 100000 without it", least=100
+        ),
         "rounds": Key("count", "of neural methods: rounds of simulations, the later ones near the posterior"),
-        "steps": Key("count", "of neural methods: steps of learning at most; 8000 without it", least=100),
         "members": Key("count", "of neural methods: networks whose mean density is taken; 1 without it"),
+        "quantile": Key("number", "of abc: the share of particles whose distance is the next round's; 0.5 without it"),
+        "acceptance": Key("number", "of abc: the share of accepted proposals at which it ends; 0.005 without it"),
+        "adjust": Key("true or false", "of abc: whether the last particles are led to the data by regression"),
+        "accept": Key("number", "of particle_metropolis: the acceptance that steps are tuned to; 0.15 without it"),
     },
 )
 PREDICT = Table(
@@ -172,11 +219,7 @@ def read_fit(section: Section) -> dict[str, Any]:
         asked["horizons"] = tuple(horizons)
     section.finish("horizons", "weights", "by")
     method = asked.get("method")
-    for key in dict.fromkeys(key for keys in METHOD_KEYS.values() for key in keys):
-        takers = [name for name, keys in METHOD_KEYS.items() if key in keys]
-        if key in asked and method not in takers:
-            named = " or ".join(f'`method = "{name}"`' for name in takers)
-            raise section.error(key, f"goes with {named}, but the method is another.")
+    _check_takers(section, asked, METHOD_KEYS, method)
     if method == "sparse" and "names" not in asked:
         raise section.error("names", 'must be given with `method = "sparse"`: the unknowns that may vanish.')
     for key in (*ALL_AT_ONCE, *(() if method == "iterated_filtering" else ("starts",))):
@@ -204,10 +247,7 @@ def fit_arguments(asked: Mapping[str, Any]) -> dict[str, Any]:
 def read_sample(section: Section) -> dict[str, Any]:
     asked = SAMPLE.read(section)
     section.finish()
-    learning = asked.get("method") in NEURAL
-    for key in (*LEARNING, *NETWORK):
-        if key in asked and not learning:
-            raise section.error(key, f"goes with `method` one of {', '.join(NEURAL)}, but the method is another.")
+    _check_takers(section, asked, SAMPLER_KEYS, asked.get("method", "nuts"))
     with at_place(section.where()):
         sample_method(asked)
     return asked
@@ -215,16 +255,28 @@ def read_sample(section: Section) -> dict[str, Any]:
 
 def sample_method(asked: Mapping[str, Any]) -> Any:
     """The method of [sample] with its own arguments."""
-    own: dict[str, Any] = {key: asked[key] for key in LEARNING if key in asked}
-    network = {key: asked[key] for key in NETWORK if key in asked}
-    if network:
-        own["network"] = SplineFlow(**network)
-    return SAMPLE_METHODS[asked.get("method", "nuts")](**own)
+    name = asked.get("method", "nuts")
+    kind, own = SAMPLE_METHODS[name], {key: asked[key] for key in SAMPLER_KEYS.get(name, ()) if key in asked}
+    if name in NEURAL and (network := {key: own.pop(key) for key in NETWORK if key in own}):
+        own["network"] = dataclasses.replace(kind().network, **network)
+    return kind(**own)
 
 
 def sample_arguments(asked: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of `sample` in [sample] beside its method."""
-    return {key: value for key, value in asked.items() if key not in ("method", *LEARNING, *NETWORK)}
+    own = {"method", *SAMPLER_KEYS.get(asked.get("method", "nuts"), ())}
+    return {key: value for key, value in asked.items() if key not in own}
+
+
+def _check_takers(
+    section: Section, asked: Mapping[str, Any], owned: Mapping[str, tuple[str, ...]], method: str | None
+) -> None:
+    """Refuse the arguments of another method than the one of the table."""
+    for key in dict.fromkeys(key for keys in owned.values() for key in keys):
+        takers = [name for name, keys in owned.items() if key in keys]
+        if key in asked and method not in takers:
+            named = " or ".join(f'`method = "{name}"`' for name in takers)
+            raise section.error(key, f"goes with {named}, but the method is another.")
 
 
 def read_predict(section: Section) -> dict[str, Any]:
