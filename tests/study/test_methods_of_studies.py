@@ -63,16 +63,8 @@ def test_settings_of_learned_methods():
 
 def test_settings_of_samplers():
     """Each key of each sampler reaches its argument, and no argument of the kind is left out."""
-    chosen = {
-        "live": 40,
-        "length": 2.5,
-        "stretch": 2.5,
-        "learning_rate": 0.02,
-        "kernel": "random_walk",
-        "adjust": True,
-        "ess": 0.25,
-        "simulations": 4000,
-    }
+    chosen = {"kernel": "random_walk", "adjust": True, "ess": 0.25, "simulations": 4000, "live": 40, "length": 2.5}
+    chosen |= {"stretch": 2.5, "learning_rate": 0.02, "particles": 50}
     left = {"summary", "block", "sampler", "network"}  # functions, tables, and how long one may wait for Ctrl-C
     for name, keys in SAMPLER_KEYS.items():
         default = SAMPLE_METHODS[name]()
@@ -83,7 +75,9 @@ def test_settings_of_samplers():
             value = 600 if (name, key) == ("neural_posterior", "steps") else value
             value = 600 if (name, key) == ("neural_likelihood", "steps") else value
             written = f'"{value}"' if isinstance(value, str) else str(value).lower()
-            asked = study_from_text(DECAY.format(more=f'[sample]\nmethod = "{name}"\n{key} = {written}\n')).sample
+            more = '[filter]\nmethod = "particles"\n' if name.startswith("particle_") else ""
+            more += f'[sample]\nmethod = "{name}"\n{key} = {written}\n'
+            asked = study_from_text(DECAY.format(more=more)).sample
             made = sample_method(asked)
             assert getattr(made.network if key in NETWORK and name in NEURAL else made, key) == value, (name, key)
             assert sample_arguments(asked) == {}
