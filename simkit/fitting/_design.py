@@ -15,6 +15,7 @@ from .._errors import ArgumentError, check_known
 from ..core import Status, full_products, name_width
 from ..engine import note_trace
 from ..problem import (
+    AutocorrelatedData,
     Correlated,
     CorrelatedData,
     Problem,
@@ -26,6 +27,7 @@ from ..problem import (
     named_parts,
     weighted,
 )
+from ._design_series import SeriesPlan
 from ._fit_result import FitResult
 from ._given_fit import check_fit
 
@@ -75,7 +77,8 @@ def plan(
 
     with the covariance C of the fit, the sensitivities J of a possible datum, of its scatter too, and their Fisher information W.
     For a model that is linear in its parameters with normal noise this is the expected information gain, and maximising it is
-    D-optimality; for others it is both at the estimate.
+    D-optimality; for others it is both at the estimate. Where residuals are `Autocorrelated` it is what a datum adds to the Fisher
+    information of its series, so that one beside others tells little.
 
     **Arguments:**
 
@@ -92,7 +95,7 @@ def plan(
     a prior: the gain counts from what is known.
     """
     check_problem(problem)
-    if not isinstance(problem.likelihood, CorrelatedData):
+    if not isinstance(problem.likelihood, CorrelatedData | AutocorrelatedData):
         check_independent(problem, "`plan`")
     check_fit(fit, problem)
     outputs = tuple(problem.data) if outputs is None else (outputs,) if isinstance(outputs, str) else tuple(outputs)
@@ -112,10 +115,13 @@ def plan(
     rows, status = _sensitivities(asked, fit.z, kinds)
     if not np.all(np.asarray(status) == Status.OK):
         raise ArgumentError("Some experiment cannot be simulated at the estimate until the last of `times`.")
-    block = np.asarray(rows, float)  # outputs, experiments, times, numbers of a datum, parameters
+    single = np.asarray(rows, float)  # outputs, experiments, times, numbers of a datum, parameters
+    dependent = isinstance(problem.likelihood, AutocorrelatedData)
+    series = SeriesPlan(problem, asked, fit.z, outputs, count) if dependent else None
     covariance, gains = np.asarray(fit.covariance, float), []
     chosen, errors = [], [np.sqrt(np.diag(covariance))]
     for _ in range(count):
+        block = single if series is None else series.rows(single)
         inner = np.einsum("oetip,pq,oetjq->oetij", block, covariance, block)
         gain = 0.5 * np.linalg.slogdet(np.eye(block.shape[3]) + inner)[1]
         gains.append(gain)
@@ -125,6 +131,8 @@ def plan(
         middle = np.eye(block.shape[3]) + seen @ block[best].T
         covariance = covariance - seen.T @ np.linalg.solve(middle, seen)
         errors.append(np.sqrt(np.maximum(np.diag(covariance), 0)))
+        if series is not None:
+            series.measure(*map(int, best))
     dtype = problem.times.dtype
     return Plan(
         jnp.asarray(gains[0], dtype),

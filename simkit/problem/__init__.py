@@ -1,6 +1,10 @@
 """Inference problems: experiments, noise models, unknowns, and the Problem that compiles them to arrays."""
 
 from ._autocorrelated import Autocorrelated as Autocorrelated  # internal
+from ._autocorrelated import AutocorrelatedData as AutocorrelatedData  # internal
+from ._autocorrelated import Series as Series  # internal
+from ._autocorrelated import series_information as series_information  # internal
+from ._autocorrelated import series_of as series_of  # internal
 from ._binomial import BetaBinomial as BetaBinomial  # internal
 from ._binomial import Binomial as Binomial  # internal
 from ._bisection import bisected as bisected  # internal

@@ -128,7 +128,7 @@ class AutocorrelatedData(AbstractLikelihood):
             if isinstance(noise, Autocorrelated):
                 known = series_of(data, name, location, noise)
                 slopes = series_of(data, name, *jacobian[name], derivative=True)
-                total = total + jnp.sum(jax.lax.map(lambda each: _informed(*each), (known, slopes)), axis=0)
+                total = total + jnp.sum(jax.lax.map(lambda each: series_information(*each), (known, slopes)), axis=0)
             else:
                 total = total + information_of_single_data(data, name, location, noise, jacobian[name])
         return total
@@ -284,7 +284,9 @@ def _drawn(key: PRNGKeyArray, series: Series) -> Float[Array, " times"]:
     return series.scale * jax.lax.scan(step, first, (series, one))[1] + series.white * two
 
 
-def _informed(series: Series, slopes: tuple[Array, Array, Array, Array]) -> Float[Array, "parameters parameters"]:
+def series_information(
+    series: Series, slopes: tuple[Array, Array, Array, Array]
+) -> Float[Array, "parameters parameters"]:
     r"""The Fisher information of one series on all parameters.
 
     $I_{ab} = \mu_a^T \Sigma^{-1} \mu_b + \tfrac12 \mathrm{tr}\, \Sigma^{-1} \Sigma_a \Sigma^{-1} \Sigma_b$, subscripts for

@@ -122,3 +122,44 @@ def test_correlated_outputs_are_planned_together():
     # Of one of them alone its own scatter counts.
     alone = simkit.plan(problem, fit, [4.0], outputs="c")
     np.testing.assert_allclose(alone.gain[0, 0, 0], 0.5 * np.log1p(16 / scale**2 / known), rtol=1e-9)
+
+
+@pytest.mark.parametrize("white", [0.0, 0.1])
+def test_the_next_measurement_of_an_autocorrelated_line(white):
+    """By generalised least squares in NumPy: the determinant of the information with each candidate and those chosen before."""
+    x, scale, time = np.array([0.0, 0.4, 1.0, 1.3, 2.0, 3.0]), 0.2, 0.8
+    system = simkit.odes.from_response(lambda t, p: {"y": p["a"] + p["b"] * t}, {"a": 0.0, "b": 1.0})
+    data = simkit.Experiment("line", x, {"y": 1.0 + 2.0 * x + 0.1 * np.cos(5 * x)})
+    noise = {"y": simkit.noise.Autocorrelated(scale, time, white)}
+    free = {name: simkit.Free(bounds=(-9.0, 9.0)) for name in ("a", "b")}
+    problem = simkit.Problem(system, data, free=free, noise=noise)
+    times = np.array([-1.0, 0.2, 1.15, 2.5, 3.0, 3.2, 5.0])
+    found = simkit.plan(problem, simkit.fit(problem, starts=1), times, count=3)
+
+    def volume(at):
+        at = np.asarray(at)
+        kernel = scale**2 * np.exp(-np.abs(at[:, None] - at[None]) / time) + white**2 * np.eye(len(at))
+        design = np.stack([np.ones_like(at), at], 1)
+        return np.linalg.slogdet(design.T @ np.linalg.solve(kernel, design))[1]
+
+    so_far, gains = list(x), []
+    for k in range(3):
+        # Without white noise a datum at the time of another says what that one says.
+        new = [0.0 if white == 0 and t in so_far else volume([*so_far, t]) - volume(so_far) for t in times]
+        gains.append(0.5 * np.array(new))
+        assert found.chosen[k] == ("y", "line", float(times[int(np.argmax(new))]))
+        so_far.append(found.chosen[k][2])
+    np.testing.assert_allclose(found.gain[0, 0], gains[0], rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(found.chosen_gain, [np.max(gain) for gain in gains], rtol=1e-6)
+
+
+def test_each_datum_of_a_process_tells_its_scatter_alike():
+    """Of a process without white noise n data tell the logarithm of its scale to 1/sqrt(2 n), wherever they are."""
+    x = np.array([0.0, 0.4, 1.0, 1.3, 2.0])
+    system = simkit.odes.from_response(lambda t, p: {"y": p["a"] + 0.0 * t}, {"a": 0.0})
+    data = simkit.Experiment("rest", x, {"y": 0.2 * np.cos(7 * x)})
+    free = {"noise.y.scale": simkit.Free(bounds=(0.01, 9.0))}
+    problem = simkit.Problem(system, data, free=free, noise={"y": simkit.noise.Autocorrelated(0.2, 0.5)})
+    found = simkit.plan(problem, simkit.fit(problem, starts=1), [0.7, 3.0, 9.0], count=2)
+    np.testing.assert_allclose(found.gain[0, 0], 0.5 * np.log1p(1 / 5), rtol=1e-6)
+    np.testing.assert_allclose(found.chosen_gain[1], 0.5 * np.log1p(1 / 6), rtol=1e-6)
