@@ -9,6 +9,7 @@ import simkit
 from simkit import DataError, StudyError, UnknownNameError, md
 from simkit.md.potentials._potential import Sum
 from simkit.study import study_from_text
+from simkit.study.runs import Found, average_particles
 
 STUDY = """
 [study]
@@ -33,6 +34,8 @@ after = 0.2
 radial_distribution = { cutoff = 2.0, bins = 40 }
 diffusion = { between = [0.1, 0.4] }
 """
+
+HELD = '{ model = "mtk", temperature = 1.0, pressure = 1.0, period = 0.3, cell_period = 1.0 }'
 
 SILICON = """
 [system]
@@ -203,3 +206,12 @@ def test_second_virial_coefficients_are_a_model():
     assert isinstance(study.system, md.SecondVirial)
     assert study.system.scale == 2.0
     assert float(study.system.potential.depth) == 0.8
+
+
+def test_averages_at_a_pressure_have_the_density():
+    """What a cell that moves tells is recorded too: 108 atoms of mass 1 over its volume."""
+    text = changed('{ model = "langevin", temperature = 1.2, friction = 1.0 }', HELD, changed("radial", "# radial"))
+    text = changed("diffusion", "# diffusion", text)
+    found = average_particles(study_from_text(text), Found())
+    np.testing.assert_allclose(found.series["density"] * found.series["volume"], 108.0, rtol=1e-12)
+    assert np.ptp(np.asarray(found.series["volume"])) > 0.1

@@ -156,7 +156,8 @@ def average_particles(
             outputs.append(values)
             say(f"         {study.time} {float(run.times[-1]):g} of {times[-1]:g}")
 
-    names = list(jax.eval_shape(lambda atoms: system.outputs(0.0, atoms, None), study.y0))
+    # Of a state as the run has it: with a cell of its own where a pressure is held.
+    names = list(jax.eval_shape(lambda atoms: system.outputs(0.0, system.encode(atoms), None), study.y0))
     with Clock(found, "simulate"), contextlib.ExitStack() as stack:
         take(
             record(
