@@ -51,7 +51,6 @@ def beginnings(
     if not isinstance(starts, int | np.integer):
         return from_here(starts)
     lean, draws, generations = problem.lean(), search.screen, search.evolve
-    z = first_start(problem, drawn_starts(lean, jax.random.fold_in(key, 0), int(starts)))
     if draws > 1:
         z = looked_at(problem, jax.random.fold_in(key, ROUNDS + 1), int(starts) * draws, generations)
         looks = f"screening: {LOOKS * len(z)} draws looked at, the best {len(z)}"
@@ -60,6 +59,7 @@ def beginnings(
             return from_here(z[: int(starts)])
         counter.tell(f"{looks} take {SCREENING} steps")
         return _screened(lean, method.loosened(LOOSE, SCREENING), stages[0], z, int(starts), together)
+    z = first_start(problem, drawn_starts(lean, jax.random.fold_in(key, 0), int(starts)))
     z, redrawn = _replace_failing(lean, method, z, key, together)
     counter.tell(f"{len(z)} starts drawn, {redrawn} drawn again because they failed to simulate")
     return from_here(z)

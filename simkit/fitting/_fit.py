@@ -37,7 +37,7 @@ from ._runs import in_blocks
 from ._saem import SAEM
 from ._saem_fit import fit_saem
 from ._sampled import fit_sampled
-from ._screen import Search, check_search
+from ._screen import Search, check_search, looked_at
 from ._shooting import Shot, check_windows
 from ._sparse import Sparse
 from ._sparse_fit import fit_sparse
@@ -167,8 +167,8 @@ def fit(
         their coarse steps (differential evolution: one coarse simulation a draw and generation, no derivatives), and the best go
         on as the starts. Where bounds are many decades apart and most draws lie on plateaus, 300, with `screen=3`.
     - `recombine`: rounds of scatter search: as many starts as before begin between and beyond the places where others ended
-        (thirty are looked at for each), so many times, or until all end at one place. Each round costs what the starts cost.
-        Where the best starts disagree though each has converged, 4.
+        (thirty are looked at for each), so many times, or until all end at one place; with `evolve` draws that did not evolve
+        begin in the first. Each round costs what the starts cost. Where the best starts disagree though each has converged, 4.
     - `windows`: multiple shooting. Each experiment is cut into so many windows of equally many data times, each with a start of
         its own, which are fitted together and joined more and more closely; where that ends the fit of the whole begins. For
         oscillations and chaos over many periods: about two windows a period, or one for each time in which errors double twice.
@@ -314,12 +314,14 @@ def _fit_once(
         if budget.cut:
             break
         least = float(np.min(np.asarray(end.model.value)))
-        z = recombined(problem, end, count, jax.random.fold_in(key, ROUNDS + 2 + turn))
+        own = jax.random.fold_in(key, ROUNDS + 2 + turn)
+        if search.evolve and turn == 0:  # what evolved together may have come to places that are not the best
+            z, origin = looked_at(problem, own, count), "from draws that did not evolve"
+        else:
+            z, origin = recombined(problem, end, count, own), "between and beyond where others ended"
         if z is None:
             break
-        counter.tell(
-            f"round {turn + 1} of {search.recombine}: {count} starts between and beyond where others ended, best {least:.6g}"
-        )
+        counter.tell(f"round {turn + 1} of {search.recombine}: {count} starts {origin}, best {least:.6g}")
         more = ended(lambda _, z=z: from_here(z), last, least, f"{ROUND}{turn + 1}")
         if more is None:
             break

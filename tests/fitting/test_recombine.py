@@ -58,6 +58,11 @@ def test_one_optimum_ends_the_rounds():
     data = Experiment("line", [1.0, 2.0], {"y": [1.0, 2.0]})
     problem = Problem(line, data, free={"slope": Free(bounds=(0.0, 9.0))}, noise={"y": Normal(0.1)})
     assert len(fit(problem, starts=5, recombine=3).objective) == 5
+    # Draws that evolved may have come to one place that is not the best: others, which did not, begin in the first round.
+    told: list[str] = []
+    evolved = fit(problem, starts=5, screen=2, evolve=30, recombine=3, key=jax.random.key(0), progress=told.append)
+    assert len(evolved.objective) == 10
+    assert any("round 1 of 3: 5 starts from draws that did not evolve" in line for line in told)
 
 
 def test_ends_that_are_one_and_children_of_the_rest():
