@@ -149,3 +149,99 @@ def test_bad_files_are_refused(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "openmm", None)
     with pytest.raises(simkit.MissingPackageError, match=r"simkit\[md\]"):
         md.read(path, "amber14/tip3p.xml")
+
+
+PSF = """\
+PSF
+
+       1 !NTITLE
+ REMARKS two argon atoms
+
+       2 !NATOM
+       1 A    1    AR   AR   AR     0.000000       39.9480           0
+       2 A    2    AR   AR   AR     0.000000       39.9480           0
+
+       0 !NBOND: bonds
+
+       0 !NTHETA: angles
+
+       0 !NPHI: dihedrals
+
+       0 !NIMPHI: impropers
+
+       0 !NDON: donors
+
+       0 !NACC: acceptors
+
+       0 !NNB
+
+       0       0
+
+       1       0 !NGRP NST2
+       0       0       0
+
+"""
+PARAMETERS = """\
+* argon
+*
+
+ATOMS
+MASS  1 AR 39.94800 AR
+
+NONBONDED nbxmod 5 atom cdiel shift vatom vdistance vswitch -
+cutnb 14.0 ctofnb 12.0 ctonnb 10.0 eps 1.0 e14fac 1.0 wmin 1.5
+AR 0.0 -0.238 1.908
+
+END
+"""
+CARD = """\
+* two argon atoms
+*
+    2
+    1    1 AR   AR     1.00000   1.00000   1.00000 A    1      0.00000
+    2    2 AR   AR     1.00000   1.00000  11.00000 A    2      0.00000
+"""
+TRICLINIC = """\
+CRYST1   14.000   14.000   14.000  90.00  90.00  70.00 P 1           1
+HETATM    1 AR    AR A   1       1.000   1.000   1.000  1.00  0.00          AR
+HETATM    2 AR    AR A   2       8.500  10.000   1.000  1.00  0.00          AR
+END
+"""
+
+
+@pytest.fixture
+def charmm(tmp_path):
+    (tmp_path / "argon.psf").write_text(PSF)
+    (tmp_path / "argon.prm").write_text(PARAMETERS)
+    (tmp_path / "argon.crd").write_text(CARD)
+    (tmp_path / "argon.pdb").write_text(TRICLINIC)
+    return tmp_path
+
+
+def test_coordinates_of_charmm(charmm):
+    """Its cards have the ending of AMBER's coordinates, and no cell."""
+    model = md.read(charmm / "argon.psf", charmm / "argon.prm", coordinates=charmm / "argon.crd")
+    assert not model.system.space.periodic
+    sigma = 2 * 1.908 / 2 ** (1 / 6)
+    exact = 4 * 0.238 * 4.184 * ((sigma / 10) ** 12 - (sigma / 10) ** 6)
+    assert ours(model) == pytest.approx(exact, rel=1e-6)
+
+
+def test_charmm_in_a_cell_that_is_not_orthogonal(charmm):
+    model = md.read(charmm / "argon.psf", charmm / "argon.prm", coordinates=charmm / "argon.pdb", cutoff=0.5)
+    angle = np.radians(70.0)
+    oblique = 1.4 * np.array([np.cos(angle), np.sin(angle), 0.0])
+    np.testing.assert_allclose(np.asarray(model.system.space.vectors())[1], oblique, atol=1e-7)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_cell_of_gromacs_that_is_none_or_not_reduced(tmp_path):
+    """Zeros are no cell; vectors may be longer than OpenMM takes them, by whole vectors."""
+    (tmp_path / "butane.top").write_text(BUTANE)
+    for cell, periodic in (("0.0 0.0 0.0", False), ("3.0 3.0 3.0 0.0 0.0 2.0 0.0 -2.0 1.0", True)):
+        (tmp_path / "butane.gro").write_text("\n".join([*gro().splitlines()[:-1], cell]) + "\n")
+        model = md.read(tmp_path / "butane.top", coordinates=tmp_path / "butane.gro", cutoff=1.0)
+        assert model.system.space.periodic is periodic
+        if periodic:
+            vectors = np.asarray(model.system.space.vectors())
+            np.testing.assert_allclose(vectors, [[3.0, 0.0, 0.0], [-1.0, 3.0, 0.0], [1.0, 1.0, 3.0]], atol=1e-9)

@@ -160,7 +160,12 @@ def _gromacs(app: Any, path: pathlib.Path, force_field: list[str], structure: An
 def _charmm(app: Any, path: pathlib.Path, force_field: list[str], structure: Any) -> Any:
     found = app.CharmmPsfFile(str(path))
     if structure is not None and structure.box is not None:
-        found.setBox(*(np.diagonal(np.asarray(structure.box._value))))
+        from openmm import unit
+
+        vectors = np.asarray(structure.box.value_in_unit(unit.nanometer))  # type: ignore[attr-defined]
+        lengths = np.linalg.norm(vectors, axis=1)
+        angles = [np.arccos(vectors[i] @ vectors[j] / lengths[i] / lengths[j]) for i, j in ((1, 2), (0, 2), (0, 1))]
+        found.setBox(*lengths * unit.nanometer, *(angle * unit.radian for angle in angles))  # type: ignore[attr-defined]
     parameters = app.CharmmParameterSet(*force_field)
     return (
         found.topology,
@@ -181,14 +186,28 @@ def _serialised(app: Any, path: pathlib.Path, force_field: list[str], structure:
 
 
 class _Coordinates:
-    """Positions and cell of a file."""
+    """Positions and cell of a file; None where it has none, which GROMACS writes as zeros."""
 
     def __init__(self, positions: Any, box: Any):
-        self.positions, self.box = positions, box
+        self.positions, self.box = positions, None if box is None else _reduced(box)
+
+
+def _reduced(box: Any) -> Any:
+    """Vectors of a cell in the form that OpenMM takes, from which files that were rounded may be off; None of a cell of no volume."""
+    from openmm import Vec3, unit
+
+    a, b, c = (np.asarray(row) for row in unit.Quantity(box).value_in_unit(unit.nanometer))  # type: ignore[attr-defined]
+    if np.linalg.det([a, b, c]) == 0:
+        return None
+    c = c - b * np.round(c[1] / b[1])
+    c, b = c - a * np.round(c[0] / a[0]), b - a * np.round(b[0] / a[0])
+    return unit.Quantity([Vec3(*row.tolist()) for row in (a, b, c)], unit.nanometer)  # type: ignore[attr-defined]
 
 
 def _coordinates(app: Any, path: pathlib.Path) -> _Coordinates:
     kind = path.suffix.lower()
+    if kind in (".crd", ".cor") and _is_charmm(path):
+        return _Coordinates(app.CharmmCrdFile(str(path)).positions, None)
     if kind in (".inpcrd", ".rst7", ".crd", ".restrt"):
         found = app.AmberInpcrdFile(str(path))
         return _Coordinates(found.positions, found.boxVectors)
@@ -199,6 +218,12 @@ def _coordinates(app: Any, path: pathlib.Path) -> _Coordinates:
         found = app.PDBxFile(str(path)) if kind == ".cif" else app.PDBFile(str(path))
         return _Coordinates(found.positions, found.topology.getPeriodicBoxVectors())
     raise ArgumentError(f"Argument `coordinates` must end in .inpcrd, .rst7, .gro, .pdb or .cif, but is {path.name}.")
+
+
+def _is_charmm(path: pathlib.Path) -> bool:
+    """Tell CHARMM's coordinates, which begin with lines of a title, from AMBER's of the same ending."""
+    with path.open(encoding="utf-8", errors="replace") as file:
+        return file.read(1) == "*"
 
 
 def _placed(structure: _Coordinates | None, topology: Any) -> tuple[Any, Any]:
