@@ -300,6 +300,9 @@ def water(kind: str) -> tuple[openmm.System, np.ndarray]:
             "average": openmm.ThreeParticleAverageSite(o, h1, h2, 0.74, 0.13, 0.13),
             "two": openmm.TwoParticleAverageSite(o, h1, 0.8, 0.2),
             "out": openmm.OutOfPlaneSite(o, h1, h2, 0.2, 0.3, 4.0),
+            "frame": openmm.LocalCoordinatesSite(
+                (o, h1, h2), (0.8, 0.1, 0.1), (-1.0, 0.5, 0.5), (0.0, -1.0, 1.0), (0.03, 0.01, 0.02)
+            ),
         }[kind]
         system.setVirtualSite(site, made)
         for a in range(first, first + 4):
@@ -320,7 +323,7 @@ def water(kind: str) -> tuple[openmm.System, np.ndarray]:
     return system, placed
 
 
-@pytest.mark.parametrize("kind", ["average", "two", "out"])
+@pytest.mark.parametrize("kind", ["average", "two", "out", "frame"])
 def test_virtual_sites_carry_their_forces_to_atoms(kind):
     system, places = water(kind)
     model = check(system, places)
@@ -338,7 +341,7 @@ def test_virtual_sites_carry_their_forces_to_atoms(kind):
     assert drift(0.0005) / drift(0.00025) == pytest.approx(4.0, rel=0.02)  # an integrator of the second order
 
 
-@pytest.mark.parametrize("kind", ["average", "out"])
+@pytest.mark.parametrize("kind", ["average", "out", "frame"])
 def test_the_virial_of_sites_is_the_derivative_by_a_deformation(kind):
     made, places = water(kind)
     model = md.from_openmm(made, places + 0.5)

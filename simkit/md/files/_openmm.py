@@ -202,10 +202,11 @@ def _triangles(
 def _sites(system: Any, reading: Reading) -> VirtualSites | None:
     if not len(reading.sites):
         return None
-    parents, weights, cross = [], [], []
+    parents, weights, cross, local, axes = [], [], [], [], []
     for k in reading.sites.tolist():
         site = system.getVirtualSite(k)
         kind, atoms = type(site).__name__, [site.getParticle(i) for i in range(site.getNumParticles())]
+        out, place, turns = 0.0, [0.0, 0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]]
         if any(system.isVirtualSite(a) for a in atoms):
             raise ArgumentError(
                 f"Argument `system` must have sites that hang on atoms, but site {k} hangs on another site."
@@ -217,18 +218,32 @@ def _sites(system: Any, reading: Reading) -> VirtualSites | None:
                     f"Argument `system` must have weights of sites that add up to 1, but those of {k} to {sum(shares)}."
                 )
             weights.append([*shares[1:], 0.0][:2])
-            cross.append(0.0)
         elif kind == "OutOfPlaneSite":
             weights.append([site.getWeight12(), site.getWeight13()])
-            cross.append(site.getWeightCross())
+            out = site.getWeightCross()
+        elif kind == "LocalCoordinatesSite" and len(atoms) <= 3:
+            origin, *turns = ([*rows, 0.0][:3] for rows in _frame(site))
+            weights.append(origin[1:])
+            place, turns = list(plain(site.getLocalPosition())), [row[1:] for row in turns]
         else:
             raise ArgumentError(
                 f"Argument `system` must have virtual sites that simkit has, but site {k} is a {kind}. Known are "
-                "TwoParticleAverageSite, ThreeParticleAverageSite and OutOfPlaneSite."
+                "TwoParticleAverageSite, ThreeParticleAverageSite, OutOfPlaneSite, and LocalCoordinatesSite of three atoms."
             )
+        cross.append(out)
+        local.append(place)
+        axes.append(turns)
         parents.append([*atoms, atoms[0]][:3])
-    out = np.asarray(cross, float) if any(cross) else None
-    return VirtualSites(reading.places(parents), np.asarray(weights, float), out)
+    beyond = {
+        **({"cross": np.asarray(cross, float)} if any(cross) else {}),
+        **({"local": np.asarray(local, float), "axes": np.asarray(axes, float)} if np.any(local) else {}),
+    }
+    return VirtualSites(reading.places(parents), np.asarray(weights, float), **beyond)
+
+
+def _frame(site: Any) -> list[list[float]]:
+    """Shares of the atoms in the origin and the two directions of a frame."""
+    return [list(rows) for rows in (site.getOriginWeights(), site.getXWeights(), site.getYWeights())]
 
 
 def _described(topology: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
