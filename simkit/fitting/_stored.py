@@ -18,8 +18,8 @@ from ._local_model import no_model
 from ._method import End
 from ._start_queue import LANES
 
-SHARED = ("fit", "profile")
-"""Kinds of work that several processes share."""
+SHARED = ("fit", "profile", "covering", "calibration")
+"""Kinds of work that several processes share, or in which they share fits and chains."""
 
 TOGETHER = 4
 """Number of starts that run and are stored together."""

@@ -110,7 +110,7 @@ def calibrate(
     with (
         Progress(len(todo), 0, progress, "simulations", "calibrate") as counter,
         kept_work(store, "calibration", problem, asked) as held,
-        budgeted(within),
+        budgeted(within, together=True),
     ):
         up = False
         for i in todo:

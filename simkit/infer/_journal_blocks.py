@@ -9,7 +9,7 @@ from jaxtyping import PRNGKeyArray
 
 from .._budget import has_room
 from .._errors import TimeUpError
-from ..stores import Journal, packed, unpacked
+from ..stores import Followed, Journal, packed, unpacked
 
 Block = TypeVar("Block")
 
@@ -18,7 +18,7 @@ def in_blocks(
     count: int,
     begin: Callable[[], Any],
     step: Callable[[int, Any], tuple[Any, Block]],
-    held: Journal | None,
+    held: Journal | Followed | None,
     label: str,
     kind: Callable[..., Block],
     key: PRNGKeyArray,

@@ -12,11 +12,13 @@ from jaxtyping import PRNGKeyArray
 from .._budget import Within, budgeted, time_left
 from .._doors import check_key, check_kind, check_progress
 from .._errors import ArgumentError, TimeUpError
+from .._processes import several
 from .._progress import Progress, Say
 from ..core import SampledSystem, full_products
+from ..engine import check_agreed
 from ..fitting import FieldFit, FitResult, GaussNewtonCG, check_fit, fit
 from ..problem import Problem, check_dense, check_gaussian, check_problem, defining_parts
-from ..stores import describe, journal
+from ..stores import describe, followed, journal
 from ._averages import sample_averages
 from ._counts import Counts
 from ._ensemble_sampler import EnsembleSampler, sample_ensemble
@@ -132,7 +134,9 @@ def sample(
     check_key(key, needed=True)
     check_progress(progress)
     counts = Counts(chains, draws, warmup)
-    with Progress(None, 0, progress, verb="sample") as counter, budgeted(within) as budget:
+    # Of several processes all take part in a fit, and in the chains of NUTS.
+    shared = problem.likelihood.with_key(key) is None and (start is None or isinstance(method, NUTS | None))
+    with Progress(None, 0, progress, verb="sample") as counter, budgeted(within, together=shared) as budget:
         if within is not None:
             _check_cuttable(problem, method)
         if isinstance(problem.base.system, SampledSystem):
@@ -206,17 +210,22 @@ def _sample(
         check_without(method, start, store)
         with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
             return FROM_PRIORS[type(method)](target, method, Counts(chains, draws, warmup), key)
+    if every is not None:
+        check_counts(every=every)
+    asked = {"method": method, "chains": chains, "warmup": warmup, "key": key, "start": start}
+    if isinstance(method, NUTS):
+        others = {"draws": draws, "every": every, "store": store if store is None else str(store)}
+        check_agreed("sample", lambda: {**defining_parts(problem), **asked, **others})
     with contextlib.ExitStack() as stack:
         held = None
-        if every is not None:
-            check_counts(every=every)
         if store is not None and isinstance(method, CUTTABLE):
-            asked = {"method": method, "chains": chains, "warmup": warmup, "key": key, "start": start}
             # States of NumPyro's kernel, in stores of before, are no states of this one.
             asked |= {"trees": "as one loop over gradients"} if isinstance(method, NUTS) else {}
             block = min(every or getattr(method, "block", NUTS.block), warmup + draws)
             definition = describe({**defining_parts(problem), **asked})
-            held = stack.enter_context(journal(store, "sampling run", definition, {"every": block}, beside=("fit",)))
+            # Of processes that share chains the first has the store.
+            keep = followed if isinstance(method, NUTS) and several() else journal
+            held = stack.enter_context(keep(store, "sampling run", definition, {"every": block}, beside=("fit",)))
         fit_key, run_key = jax.random.split(key)
         if start is None:
             counter.tell("fit, from which chains begin")

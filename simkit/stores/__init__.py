@@ -15,7 +15,9 @@ from ._gate import check_regular as check_regular
 from ._gate import input_bytes as input_bytes
 from ._gate import reading as reading
 from ._image import hdf5_image as hdf5_image
+from ._journal import Followed as Followed
 from ._journal import Journal as Journal
+from ._journal import followed as followed
 from ._journal import journal as journal
 from ._journal import kept_in as kept_in
 from ._journal import kept_part as kept_part

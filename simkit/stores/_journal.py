@@ -163,11 +163,16 @@ class Followed(NamedTuple):
 
 @contextlib.contextmanager
 def followed(
-    folder: str | Place, kind: str, definition: Mapping[str, str], settings: Mapping[str, int]
+    folder: str | Place,
+    kind: str,
+    definition: Mapping[str, str],
+    settings: Mapping[str, int],
+    *,
+    beside: tuple[str, ...] = (),
 ) -> Iterator[Followed]:
     """`journal` among several processes that share the work."""
     with contextlib.ExitStack() as stack:
-        own = lambda: stack.enter_context(journal(folder, kind, definition, settings))
+        own = lambda: stack.enter_context(journal(folder, kind, definition, settings, beside=beside))
         opened: list[Journal] = []
         known = from_first(lambda: opened.append(own()) or opened[0].settings)
         yield Followed(opened[0] if opened else None, known)
