@@ -5,6 +5,10 @@ from ._points import grid as grid
 from ._points import points as points
 from ._result import Sweep as Sweep
 from ._result import open as open
+from ._rules import FunctionRule as FunctionRule
+from ._rules import GridRule as GridRule
+from ._rules import PointsRule as PointsRule
+from ._rules import Rule as Rule
 from ._sensitivity import DESIGNS as DESIGNS  # internal
 from ._sensitivity import MorrisEffects as MorrisEffects  # internal
 from ._sensitivity import SobolIndices as SobolIndices  # internal

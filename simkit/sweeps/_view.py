@@ -6,7 +6,7 @@ import h5py
 import numpy as np
 
 from ..stores import Place, hdf5_image, write_text
-from ._chunk import Chunk, Variable, spans
+from ._chunk import VALUES, Chunk, Variable, spans
 from ._store import POINTS, Store
 
 NAME = "view.h5"
@@ -18,15 +18,15 @@ def write_view(store: Store, chunks: Mapping[int, Chunk], variables: Mapping[str
     The dimensions follow the netCDF-4 conventions: `xarray.open_dataset` takes it as it is. What is not computed yet is NaN, and
     its status -1.
     """
-    times, values, units = store.points()
+    times, values, units, by_rule = store.points()
 
     def fill(file: h5py.File) -> None:
         file.attrs.update(format="simkit sweep view", sweep=store.identity)
-        _dimension(file, "member", np.arange(store.members))
+        _members(file, store.members, held=not by_rule)
         _dimension(file, "time" if times.ndim == 1 else "predictor", np.arange(len(times)) if times.ndim > 1 else times)
         for name, variable in variables.items():
             _add_result(file, store, chunks, name, variable)
-        for place, (path, value) in enumerate(values.items()):
+        for place, (path, value) in enumerate(() if by_rule else values.items()):
             _add_points(file, place, path, value, units[path])
 
     write_text(store.folder / NAME, hdf5_image(fill))
@@ -41,8 +41,9 @@ def _add_result(file: h5py.File, store: Store, chunks: Mapping[int, Chunk], name
         if index in chunks:
             source = h5py.VirtualSource(chunks[index].path.name, name, (size, *variable.shape), variable.dtype)
             layout[first : first + size] = source
-    dataset = file.create_virtual_dataset(_free(file, name), layout, fillvalue=missing(variable.dtype))
-    _describe(file, dataset, name, ("member", *variable.dims), variable.unit)
+    label = name.removeprefix(VALUES)
+    dataset = file.create_virtual_dataset(_free(file, label), layout, fillvalue=missing(variable.dtype))
+    _describe(file, dataset, label, ("member", *variable.dims), variable.unit)
 
 
 def _add_points(file: h5py.File, place: int, path: str, value: np.ndarray, unit: str) -> None:
@@ -68,6 +69,15 @@ def _dimensions(file: h5py.File, dims: tuple[str, ...], shape: tuple[int, ...]) 
 
 def _dimension(file: h5py.File, name: str, values: np.ndarray) -> None:
     file.create_dataset(name, data=values).make_scale(name)
+
+
+def _members(file: h5py.File, count: int, held: bool) -> None:
+    """The axis of members, with their numbers where their values are held in memory, too; else by its length alone."""
+    if held:
+        return _dimension(file, "member", np.arange(count))
+    axis = file.create_dataset("member", (count,), "f4")
+    axis.make_scale(f"This is a netCDF dimension but not a netCDF variable.{count:10d}")
+    return None
 
 
 def _free(file: h5py.File, name: str) -> str:
