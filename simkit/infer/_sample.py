@@ -19,7 +19,7 @@ from ..engine import check_agreed
 from ..fitting import FieldFit, FitResult, GaussNewtonCG, check_fit, fit
 from ..problem import Problem, check_dense, check_gaussian, check_problem, defining_parts
 from ..stores import describe, followed, journal
-from ._averages import sample_averages
+from ._averages import sample_averages, up
 from ._counts import Counts
 from ._ensemble_sampler import EnsembleSampler, sample_ensemble
 from ._laplace import LaplaceApproximation, Variational, sample_laplace, sample_variational
@@ -138,35 +138,34 @@ def sample(
     shared = problem.likelihood.with_key(key) is None and (start is None or isinstance(method, NUTS | None))
     with Progress(None, 0, progress, verb="sample") as counter, budgeted(within, together=shared) as budget:
         if within is not None:
-            _check_cuttable(problem, method)
+            _check_cuttable(method)
         if isinstance(problem.base.system, SampledSystem):
             once = lambda covered, start, key, store: _sample(
                 covered, method, counts, start, key, store, every, counter
             )
-            return sample_averages(problem, start, key, once, store)
-        found = _sample(problem, method, counts, start, key, store, every, counter)
-    return _told_of_cut(found, draws) if budget.cut else found
+            found = sample_averages(problem, start, key, once, store)
+        else:
+            found = _sample(problem, method, counts, start, key, store, every, counter)
+    return _told_of_cut(found, draws, store) if budget.cut else found
 
 
-def _check_cuttable(problem: Problem, method: object) -> None:
+def _check_cuttable(method: object) -> None:
     """Refuse a time for methods that do not go in blocks of draws.
 
     **Raises:** an `ArgumentError`.
     """
-    if isinstance(problem.base.system, SampledSystem) or not isinstance(method, CUTTABLE | None):
-        named = (
-            "averages over draws" if isinstance(problem.base.system, SampledSystem) else f"`{type(method).__name__}`"
-        )
+    if not isinstance(method, CUTTABLE | None):
         raise ArgumentError(
-            f"Argument `within` does not go with {named}, whose work is one piece. Leave it out, or take `NUTS`, "
+            f"Argument `within` does not go with `{type(method).__name__}`, whose work is one piece. Leave it out, or take `NUTS`, "
             "`EnsembleSampler`, `ParticleMetropolis` or `ParticleGibbs`."
         )
 
 
-def _told_of_cut(found: Posterior, draws: int) -> Posterior:
-    """Say in the warnings that the time was up."""
+def _told_of_cut(found: Posterior, draws: int, store: str | Path | None) -> Posterior:
+    """Say in the warnings that the time was up, and what another call does."""
     there = found.draws.shape[1]
-    text = f"The time of `within` was up: {there} of {draws} draws a chain are there."
+    rest = "The same call goes on." if store is not None else "Without a `store` another call begins anew."
+    text = f"The time of `within` was up: {there} of {draws} draws a chain are there. {rest}"
     return dataclasses.replace(found, warnings=(text, *found.warnings), cut=True)
 
 
@@ -257,14 +256,12 @@ def _fit_before(problem: Problem, key: PRNGKeyArray, store: str | Path | None) -
 
     **Raises:** a `TimeUpError` where the time is up before all starts have ended.
     """
-    if store is None:
+    left = time_left()
+    if store is None and left is None:
         return fit(problem, key=key)
-    found = fit(problem, key=key, store=f"{store}/fit", within=time_left())
+    found = fit(problem, key=key, store=None if store is None else f"{store}/fit", within=left)
     if found.cut:
-        raise TimeUpError(
-            "The time of `within` was up in the fit around which chains begin. What is done is kept: the same call goes on from "
-            "there."
-        )
+        raise TimeUpError(up("in the fit around which chains begin", store))
     return found
 
 

@@ -110,7 +110,7 @@ def _check_empty(folder: Place) -> None:
     # Beside a sweep a command may have put its study, models and report.
     if (folder / MANIFEST).exists():
         return
-    ours = (POINTS, "chunk-*.h5", "set-aside-*.json", "lock.json", "view.h5", ".*.part")
+    ours = (POINTS, "chunk-*.h5", "set-aside-*.json", "lock.json", "view.h5", "view-*.h5", ".*.part")
     beside = ("study.toml", "report.html", "figures")
     known = {path.name for pattern in (*ours, *beside) for path in folder.glob(pattern)}
     foreign = sorted(path.name for path in folder.iterdir() if path.name not in known) if folder.exists() else []

@@ -12,6 +12,7 @@ import xarray
 
 import simkit
 from simkit import ArgumentError, StoreError, sweeps
+from simkit.sweeps import _view
 
 SYSTEM, Y0, _, _ = simkit.odes.LotkaVolterra.example()
 TIMES = np.array([0.0, 0.5, 1.0])
@@ -140,3 +141,23 @@ def test_wrong_rules_are_named(tmp_path):
         sweeps.GridRule({"growth": 1.0})
     with pytest.raises(ArgumentError, match="must be a positive integer"):
         run(over=Broken(0), store=tmp_path / "none", chunk=16)
+
+
+def test_a_view_of_many_chunks_has_parts(tmp_path, monkeypatch):
+    monkeypatch.setattr(_view, "TOGETHER", 3)
+    rule = lambda count: sweeps.FunctionRule(above, count)
+    before = run(over=rule(60), store=tmp_path / "s", chunk=8)["hare"][:56]
+    parts = sorted(path.name for path in (tmp_path / "s").glob("view-*.h5"))
+    assert [name[:11] for name in parts] == ["view-000000", "view-000001", "view-000002"]
+    again = run(over=rule(68), store=tmp_path / "s", chunk=8)
+    with xarray.open_dataset(again.view, engine="h5netcdf") as data:
+        np.testing.assert_array_equal(data["hare"], again["hare"][:])
+        np.testing.assert_array_equal(data["growth"], above(np.arange(68))["growth"])
+        np.testing.assert_array_equal(data["hare"][:56], before)
+    # Parts that refer to other chunks have other names, and those of before are gone.
+    assert len(list((tmp_path / "s").glob("view-*.h5"))) == 3
+    assert not set(parts) & {path.name for path in (tmp_path / "s").glob("view-*.h5")}
+    for path in (tmp_path / "s").glob("chunk-000003-*"):
+        path.unlink()
+    opened = sweeps.open(tmp_path / "s")
+    assert np.isnan(opened["hare"][24:32]).all()
