@@ -110,6 +110,7 @@ def joined_blocks(
     """
     best, ends, size = np.inf, [], held.settings["together"]
     counter.begin(count, "starts")
+    held.plan("ends", "starts", count, size)
     for rows in blocks(count, size):
         first = int(rows[0])
         name = f"ends-{first:06d}"

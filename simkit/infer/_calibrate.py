@@ -113,6 +113,7 @@ def calibrate(
         budgeted(within, together=True),
     ):
         up = False
+        held.plan("simulation", "simulations", len(todo))
         for i in todo:
             kept = held.read(f"simulation-{i:06d}")
             up = up or (kept is None and not has_room())

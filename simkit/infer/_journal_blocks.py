@@ -38,6 +38,8 @@ def in_blocks(
     **Raises:** a `TimeUpError` where the time is up before.
     """
     blocks: list[Block] = []
+    if held is not None:
+        held.plan(label, "blocks of draws", count)
     while held is not None and len(blocks) < count and (kept := held.read(_draws(label, len(blocks)))) is not None:
         blocks.append(kind(**{name: jnp.asarray(values) for name, values in kept.items()}))
     state = None

@@ -197,6 +197,7 @@ def _complete(
     """Compute and write the parts that are missing."""
     held, times = recording.held, plan.times
     index, done, reached = _kept(held, plan, start)
+    held.plan("part", "times", len(times) - 1, plan.every)
     with Progress(len(times) - 1, done, progress, "times") as counter:
         while done < len(times) - 1:
             if not has_room():

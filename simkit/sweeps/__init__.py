@@ -16,4 +16,6 @@ from ._sensitivity import morris as morris
 from ._sensitivity import morris_design as morris_design
 from ._sensitivity import sobol_design as sobol_design
 from ._sensitivity import sobol_indices as sobol_indices
+from ._store import Store as Store  # internal
+from ._store import open_store as open_store  # internal
 from ._sweep import sweep as sweep
