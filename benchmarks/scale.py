@@ -83,7 +83,8 @@ def beside_one(work: str) -> Rows:
 
 def sweep() -> Rows:
     """Ten million members, their last states on disk: the memory of the process that made them, compilation and all, with points
-    that are held and with a rule (`MEMBERS=1e8`: the rule alone); then how long another process takes to open the store and to read some members, and its memory.
+    that are held and with a rule (`MEMBERS=1e8`: the rule alone);
+    then how long another process takes to open the store and to read some members, and its memory.
     """
     rows: Rows = {}
     for kind in ("held", "rule") if MEMBERS <= 10_000_000 else ("rule",):

@@ -234,7 +234,9 @@ def _commands_on_results(command: Callable[..., argparse.ArgumentParser]) -> Non
 
 
 def _commands_of_lists(command: Callable[..., argparse.ArgumentParser]) -> None:
-    made = command("progress", _commands.progress, "how far stores are into which others compute; it only reads", PROGRESS)
+    made = command(
+        "progress", _commands.progress, "how far stores are into which others compute; it only reads", PROGRESS
+    )
     made.add_argument("folder", type=Path, help="a store of a sweep, a fit or another verb, or a folder with stores")
     made.add_argument("--watch", type=within, metavar="TIME", help="look again every so often while anybody computes")
     made.add_argument("--html", type=Path, metavar="FILE", help="write a page as well, which reads itself again")

@@ -88,7 +88,9 @@ class Run:
         block = block_of(self.method, part)
 
         def here(roots: Array, keys: Array, *state: Array) -> tuple[Chain, Chains]:
-            return awaited(advance(self.target, self.method, roots, Chain(*state), keys, block, self.size), "sample", stage)
+            return awaited(
+                advance(self.target, self.method, roots, Chain(*state), keys, block, self.size), "sample", stage
+            )
 
         return over_processes(here, jnp.asarray(frame.roots, self.target.problem.bounds.dtype), keys, *chains)
 

@@ -86,7 +86,7 @@ class Journal(NamedTuple):
             path.unlink(missing_ok=True)
 
     def plan(self, name: str, noun: str, total: int, each: int = 1) -> None:
-        """Note in the manifest what is planned, which `simkit progress` tells: records named `name`, of `each` pieces of `total`."""
+        """Note in the manifest what is planned, for `simkit progress`: records named `name`, of `each` pieces of `total`."""
         assert self.lock is not None
         path, entry = self.folder / MANIFEST, {"noun": noun, "total": int(total), "each": int(each)}
         manifest = json.loads(path.read_bytes())

@@ -41,7 +41,9 @@ class Members:
             return cls(setup, len(next(iter(values.values()))), values, values)
         count = over.count
         if not isinstance(count, int) or isinstance(count, bool) or count < 1:
-            raise ArgumentError(f"The `count` of {type(over).__name__} must be a positive integer, but it is {count!r}.")
+            raise ArgumentError(
+                f"The `count` of {type(over).__name__} must be a positive integer, but it is {count!r}."
+            )
         rows = np.unique(np.linspace(0, count - 1, PROBED).astype(int))
         return cls(setup, count, {}, _made(setup, over, rows), over)
 
@@ -81,8 +83,8 @@ def _made(setup: Setup, rule: Rule, numbers: np.ndarray) -> dict[str, np.ndarray
     if len(next(iter(found.values()))) != len(numbers):
         path, value = next(iter(found.items()))
         raise ArgumentError(
-            f"{type(rule).__name__} must give as many values as members are asked for, {len(numbers)}, but it gives {len(value)} to "
-            f"`{path}`."
+            f"{type(rule).__name__} must give as many values as members are asked for, {len(numbers)}, but it gives {len(value)} "
+            f"to `{path}`."
         )
     check_member_numbers(setup.system, found, numbers)
     return found
@@ -95,8 +97,8 @@ def check_over(setup: Setup, over: object) -> dict[str, np.ndarray]:
     """
     if not isinstance(over, Mapping) or not over:
         raise ArgumentError(
-            f"Argument `over` must be a dictionary of path -> values with at least one path, or a rule of `simkit.sweeps`, but it is "
-            f"{over!r}."
+            "Argument `over` must be a dictionary of path -> values with at least one path, or a rule of `simkit.sweeps`, but it "
+            f"is {over!r}."
         )
     found = {}
     for path, value in over.items():

@@ -69,7 +69,9 @@ def _grown(store: Store, definition: Mapping[str, str], members: Members, chunk:
     if fingerprint(before) != store.identity:
         return None
     identity = fingerprint(definition)
-    larger = dataclasses.replace(store, identity=identity, definition=dict(definition), members=members.count, chunk=chunk)
+    larger = dataclasses.replace(
+        store, identity=identity, definition=dict(definition), members=members.count, chunk=chunk
+    )
     for index, chunks in find_chunks(store.folder).items():
         known = next((chunk for chunk in chunks if is_whole(chunk, store.identity)), None)
         full = (index + 1) * chunk <= store.members

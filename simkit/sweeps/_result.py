@@ -102,7 +102,9 @@ class Sweep:
             if self._points.by_rule:
                 return self._by_rule(name)
             value = self.values[name]
-            return Column(name, (self.members, *value.shape[1:]), value.dtype, self._points.units[name], self._read_values)
+            return Column(
+                name, (self.members, *value.shape[1:]), value.dtype, self._points.units[name], self._read_values
+            )
         check_known(name, {*self._variables, *self.values}, "result or path")
         variable = self._variables[name]
         return Column(name, (self.members, *variable.shape), variable.dtype, variable.unit, self._read)

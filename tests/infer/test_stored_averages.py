@@ -76,7 +76,7 @@ def test_a_time_that_is_up_ends_averages_between_their_runs(tmp_path, whole, dra
     assert len(drawn) == 1
     assert cut.cut
     assert "the time of `within` was up: the draws have not settled" in repr(cut)
-    with pytest.raises(TimeUpError, match="in the fit around which chains begin. Give a `store`"):
+    with pytest.raises(TimeUpError, match=r"in the fit around which chains begin\. Give a `store`"):
         stored_averages.run("sample", within=1e-3)
     # Each call makes one step more, whatever its time is, and the last one the draws of a call without a limit.
     told = []
