@@ -126,7 +126,7 @@ def _dated(files: Sequence[tuple[Path, int]]) -> list[tuple[float, int, Path]]:
 
 
 def _progress(
-    folder: Path,
+    folder: Any,
     kind: str,
     noun: str,
     total: int | None,
