@@ -160,7 +160,7 @@ class Lock:
 
 
 def writer_of(folder: Path) -> str:
-    """Who computes into a store, in words, with the last sign of life; empty where nobody does. Nothing is written."""
+    """The process that computes into a store, in words, with the last sign of life; empty where nobody does. Nothing is written."""
     path = folder / NAME
     held = _read(path)
     try:

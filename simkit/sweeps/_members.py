@@ -63,7 +63,7 @@ class Members:
         return found
 
     def definition(self) -> dict[str, Any]:
-        """What defines the members, for the identity of the sweep."""
+        """The definition of the members, for the identity of the sweep."""
         if self.rule is not None:
             first = {f"over {path}, first member": value[0] for path, value in self.probed.items()}
             return {"over": self.rule, **first}

@@ -29,7 +29,7 @@ COUNTED = {
 
 @dataclasses.dataclass(frozen=True)
 class StoreProgress:
-    """How far a store is.
+    """State of a store.
 
     - `path`: the folder; `kind`: what the work is called.
     - `noun`: what is counted; `done`, `total`: how many there are, and will be (None where nothing says so).
@@ -147,7 +147,7 @@ def _progress(
 def _counted(
     files: Sequence[tuple[float, int, Path]], array: str, bad: Callable[[np.ndarray], np.ndarray], word: str
 ) -> str:
-    """How many entries of an array in the last files tell a failure."""
+    """The number of entries of an array in the last files that tell a failure, in words."""
     count = 0
     for _, _, path in files[-LOOKED:]:
         try:
