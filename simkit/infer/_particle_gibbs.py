@@ -117,7 +117,12 @@ def check_particles(problem: Problem) -> None:
 
 
 def sample_particle_gibbs(
-    target: Target, method: ParticleGibbs, modes: Modes | None, counts: Counts, key: PRNGKeyArray, held: Journal | Followed | None
+    target: Target,
+    method: ParticleGibbs,
+    modes: Modes | None,
+    counts: Counts,
+    key: PRNGKeyArray,
+    held: Journal | Followed | None,
 ) -> Posterior:
     """Draws by sweeps; `modes` as for `sample_particle_metropolis`."""
     chains, draws, warmup = counts
