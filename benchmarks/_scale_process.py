@@ -1,4 +1,4 @@
-"""One of several processes of `scale.py`: a fit, or an ensemble, that they share.
+"""One of several processes of `scale.py`: a fit, chains, or an ensemble, that they share.
 
 Arguments: address, processes, number, work, result, and whether each process has a core to itself.
 """
@@ -15,7 +15,8 @@ import numpy as np
 
 def main(address: str, processes: str, number: str, work: str, result: str, pinned: str) -> None:
     if pinned == "True":
-        os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[int(number)]})
+        cores = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, {cores[int(number) % len(cores)]})
     jax.config.update("jax_enable_x64", True)
     if int(processes) > 1:
         jax.distributed.initialize(coordinator_address=address, num_processes=int(processes), process_id=int(number))
@@ -26,6 +27,12 @@ def main(address: str, processes: str, number: str, work: str, result: str, pinn
     if work == "fit":
         problem = _predators.problem(np.linspace(0.5, 100.0, 200))
         run = lambda seed: float(simkit.fit(problem, starts=64, key=jax.random.key(seed)).log_likelihood)
+    elif work == "sample":
+        problem = _predators.problem(np.linspace(0.5, 100.0, 200))
+        system = simkit.odes.LotkaVolterra.example().system
+        begin = simkit.fit(problem, starts=np.array([[float(getattr(system, path)) for path in problem.names]]))
+        asked = {"chains": 8, "draws": 200, "warmup": 200, "start": begin}
+        run = lambda seed: float(simkit.sample(problem, key=jax.random.key(seed), **asked).draws.mean())
     else:
         system, y0, _, _ = simkit.odes.LotkaVolterra.example()
         over = {"growth": np.linspace(0.3, 1.0, 100_000), "death": np.linspace(0.5, 1.2, 100_000)}
@@ -37,8 +44,7 @@ def main(address: str, processes: str, number: str, work: str, result: str, pinn
         value = run(seed)
         spent.append(time.perf_counter() - began)
         worked.append(time.process_time() - own)
-    if number == "0":
-        pathlib.Path(result).write_text(json.dumps({"seconds": spent, "cpu": worked, "value": value}))
+    pathlib.Path(f"{result}.{number}").write_text(json.dumps({"seconds": spent, "cpu": worked, "value": value}))
     if int(processes) > 1:
         jax.distributed.shutdown()
 

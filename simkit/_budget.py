@@ -80,8 +80,10 @@ def has_room() -> bool:
 def time_left() -> float | None:
     """Seconds that the verb that runs has left, at least a moment; None for no limit."""
     budget = _current.get()
-    left = None if budget is None else budget.left
-    return None if left is None else max(left, 1e-3)
+    if budget is None or budget.seconds is None:
+        return None
+    own = lambda: max(budget.left or 0.0, 1e-3)
+    return from_first(own) if budget.together and several() else own()
 
 
 def seconds_of(within: object, name: str = "within") -> float | None:

@@ -29,11 +29,11 @@ def problem(target=-1.6):
     return simkit.Problem(averages, data, free=free, noise={"energy": simkit.noise.Normal(0.05)})
 
 
-def run(verb, store=None):
+def run(verb, store=None, within=None):
     if verb == "fit":
-        found = simkit.fit(problem(), key=jax.random.key(3), store=store)
+        found = simkit.fit(problem(), key=jax.random.key(3), store=store, within=within)
         return np.asarray(found.thetas)
-    sampled = {"chains": 2, "draws": 24, "warmup": 16, "every": 8}
+    sampled = {"chains": 2, "draws": 24, "warmup": 16, "every": 8, "within": within}
     return np.asarray(simkit.sample(problem(), key=jax.random.key(4), store=store, **sampled).draws)
 
 

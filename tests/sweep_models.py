@@ -65,6 +65,20 @@ def deadly(system, trajectory):
     return {**final(system, trajectory), "rate_seen": rate}
 
 
+def slow(system, trajectory):
+    """`final`, but each member takes a tenth of a second, and SIMKIT_TEST_WORKERS names a folder of the processes that computed."""
+
+    def act(rate):
+        time.sleep(0.1)
+        if folder := os.environ.get("SIMKIT_TEST_WORKERS"):
+            (pathlib.Path(folder) / str(os.getpid())).touch()
+        return rate
+
+    shape = jax.ShapeDtypeStruct((), system.rate.dtype)
+    rate = jax.pure_callback(act, shape, system.rate, vmap_method="sequential")
+    return {**final(system, trajectory), "rate_seen": rate}
+
+
 def raising(system, trajectory):
     """`final`, but a rate above 0.99 raises."""
 

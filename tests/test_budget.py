@@ -128,7 +128,7 @@ def test_draws_end_and_go_on_to_the_same_draws(tmp_path, problem):
         simkit.sample(problem, start=start, store=tmp_path / "cut", within=1.5, **asked)
     cut = simkit.sample(problem, start=start, store=tmp_path / "cut", within=4.5, **asked)
     assert cut.draws.shape[1] == 20
-    assert cut.warnings[0] == "The time of `within` was up: 20 of 40 draws a chain are there."
+    assert cut.warnings[0] == "The time of `within` was up: 20 of 40 draws a chain are there. The same call goes on."
     simkit.save(tmp_path / "cut.h5", posterior=cut)
     assert cut.cut
     assert simkit.load(tmp_path / "cut.h5").posterior.cut

@@ -157,6 +157,18 @@ ROWS = {
         lambda: simkit.sweeps.points({"a": (0.0, 1.0)}, 4, key=jax.random.key(0), method="halton"),
         "There is no `method` of points `halton`",
     ),
+    "method of a rule": (
+        lambda: simkit.sweeps.PointsRule({"a": (0.0, 1.0)}, 4, key=jax.random.key(0), method="random"),
+        "There is no `method` of PointsRule `random`",
+    ),
+    "axes of a rule, numbers": (
+        lambda: simkit.sweeps.GridRule({"a": 1.0}),
+        "The values of `a` must be a list of numbers",
+    ),
+    "function of a rule, an array": (
+        lambda: simkit.sweeps.FunctionRule(np.zeros(3), 3),
+        "`function` must be a function of numbers of members",
+    ),
     "inputs, a text": (
         lambda: simulate(OWN, {"x": 1.0}, T, inputs={"heat": "on"}),
         "`inputs` must hold signals or numbers",

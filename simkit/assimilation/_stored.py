@@ -45,6 +45,7 @@ def in_stretches(
     count = jax.tree.leaves(turns)[0].shape[0]
     with kept_in(store, "assimilation", asked, settings) as held, budgeted(within):
         parts, size = [], held.settings["turns"]
+        held.plan("turns", "windows" if begun is not None else "cycles", count, size)
         for first in range(0, count, size):
             some = jax.tree.map(lambda x, first=first: x[first : first + size], turns)
             found = kept_part(held, f"turns-{first:08d}", _stretch, run, method, keep, carry, some)

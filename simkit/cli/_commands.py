@@ -81,6 +81,12 @@ def runs(options: argparse.Namespace) -> int:
     return runs(options)
 
 
+def progress(options: argparse.Namespace) -> int:
+    from ._progress import progress
+
+    return progress(options)
+
+
 def check(options: argparse.Namespace) -> int:
     from ..study import load_study
     from ..study.runs import check_study

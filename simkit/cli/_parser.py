@@ -7,7 +7,7 @@ from typing import NoReturn
 
 from . import _commands, _molecules, _runs
 from ._answer import error_json
-from ._options import count, jax_options, models_option, outside_option, seed, study_options, within_option
+from ._options import count, jax_options, models_option, outside_option, seed, study_options, within, within_option
 
 EXAMPLES = """examples:
   simkit doctor                          what simkit runs on here, and whether it works
@@ -26,6 +26,7 @@ EXAMPLES = """examples:
   simkit explain study.toml              what compiles, how long that takes, what is computed and which lines compute it
   simkit completion bash                 completion for a shell: source <(simkit completion bash)
   simkit runs results                    the results in a folder, with their parameters side by side
+  simkit progress lynx --watch 10        how far a sweep, a fit or another store is, into which others compute
   simkit reproduce results/study/result.h5   run it again from what the file holds, and compare
 
 Exit codes: 0 done, 1 reproduced numbers differ or a sweep set chunks aside, 2 bad input (one message says what and
@@ -48,6 +49,10 @@ SWEEP = """Members are computed in chunks, each a file of its own that is whole 
 disk costs the chunks at hand, and the same command goes on with what is missing. view.h5 is one HDF5 file over all of them.
 
 More than one worker takes Dask where it is installed (pip install "simkit[dask]"), else a pool of processes."""
+
+
+PROGRESS = """A line for each store: pieces that are done, failed and left, rate and time left by the dates of the last files, who
+computes into it, and what was set aside. The rate is that of the last twenty files."""
 
 
 MOLECULES = """Files are told apart by their endings:
@@ -229,6 +234,12 @@ def _commands_on_results(command: Callable[..., argparse.ArgumentParser]) -> Non
 
 
 def _commands_of_lists(command: Callable[..., argparse.ArgumentParser]) -> None:
+    made = command(
+        "progress", _commands.progress, "how far stores are into which others compute; it only reads", PROGRESS
+    )
+    made.add_argument("folder", type=Path, help="a store of a sweep, a fit or another verb, or a folder with stores")
+    made.add_argument("--watch", type=within, metavar="TIME", help="look again every so often while anybody computes")
+    made.add_argument("--html", type=Path, metavar="FILE", help="write a page as well, which reads itself again")
     made = command("models", _commands.models, "list the models, or show one")
     made.add_argument("model", nargs="?", help="a model's name")
     models_option(made)

@@ -26,8 +26,10 @@ def check_numbers(system: Any) -> None:
             raise ArgumentError(f"`{path}` of {type(system).__name__} {why[0]}, but it is {why[1]:g}.")
 
 
-def check_member_numbers(system: Any, over: Mapping[str, Any]) -> None:
+def check_member_numbers(system: Any, over: Mapping[str, Any], numbers: Any = None) -> None:
     """Refuse values of members, by path, that lie outside the support of the number that they replace; NaN is left alone.
+
+    **Arguments:** `numbers`: those of the members, by default from 0 on.
 
     **Raises:** an `ArgumentError` that names the first such member.
     """
@@ -41,6 +43,7 @@ def check_member_numbers(system: Any, over: Mapping[str, Any]) -> None:
         # `tracing` takes longer than all the rest, so it is asked last.
         if (why := _outside(rows[np.isfinite(rows)], support)) is not None and not tracing():
             member = int(np.flatnonzero((rows == why[1]).reshape(len(rows), -1).any(axis=1))[0])
+            member = member if numbers is None else int(numbers[member])
             raise ArgumentError(
                 f"`{path}` of {type(system).__name__} {why[0]}, but `over` gives member {member} the value {why[1]:g}."
             )

@@ -20,6 +20,7 @@ from ._iterated_filtering import IteratedFiltering as IteratedFiltering
 from ._local_model import local_model as local_model
 from ._marginal import Marginal as Marginal
 from ._matching import gradient_matching as gradient_matching
+from ._method import FAILED as FAILED  # internal
 from ._method import AbstractMethod as AbstractMethod  # internal
 from ._optax import LBFGS as LBFGS
 from ._optax import Optimiser as Optimiser

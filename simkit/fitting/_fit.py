@@ -249,7 +249,7 @@ def fit(
             once = lambda problem, start: _fit_once(
                 problem, method, start, key, horizons, Search(1, 0, 0), 1, None, Budget(), quiet
             )
-            others = {name: pair for name, pair in others.items() if name != "store"}
+            others = {name: pair for name, pair in others.items() if name not in ("store", "within")}
             asked = {"method": method, "starts": starts, "key": key}
             with kept_work(store, "fit", problem, asked) as held:
                 return fit_sampled(problem, once, starts, key, others, counter, held)

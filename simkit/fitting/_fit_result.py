@@ -329,9 +329,8 @@ class FitResult(AbstractFit):
             f"{int(np.asarray(self.failures).sum())} failed simulations"
         )
         if self.cut:
-            lines.append(
-                "warning: the time of `within` was up: the starts above are the first ones, the others have not begun"
-            )
+            what = "the draws have not settled" if status.size == 1 else "the starts above are the first ones"
+            lines.append(f"warning: the time of `within` was up: {what}. With a `store` the same call goes on")
         lines.extend(f"warning: {sentence}" for sentence in (*self.identifiability(), *self.misfit))
         if status[0] in UNFINISHED:
             lines.append(f"warning: {UNFINISHED[int(status[0])]}")

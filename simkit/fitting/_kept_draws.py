@@ -10,6 +10,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import PRNGKeyArray
 
+from .._budget import has_room
 from ..core import Setup
 from ..problem import Problem, refresh
 from ..stores import packed, unpacked
@@ -18,14 +19,17 @@ ROOM, KIND = "its numbers", "its kinds"
 """Names, which no array has, of the whole numbers of a system that has drawn, and of what these belong to."""
 
 
-def kept_refresh(problem: Problem, thetas: ArrayLike, key: PRNGKeyArray, held: Any, name: str) -> Problem:
-    """`refresh`, or what it gave before, to the same bits: the draws, and the room for neighbours that they asked for.
+def kept_refresh(problem: Problem, thetas: ArrayLike, key: PRNGKeyArray, held: Any, name: str) -> Problem | None:
+    """`refresh`, or what it gave before, to the same bits: the draws, and the room for neighbours that they asked for; None where
+    the time of the verb is up before it.
 
     **Arguments:** `held`: what `kept_in` gives; `name`: of the record.
     """
     kept = held.read(name)
     if kept is not None and (found := _with(problem, kept)) is not None:
         return found
+    if not has_room():
+        return None
     found = refresh(problem, thetas, key=key)
     numbers = [*_numbers(found.base.system)]
     room = np.array([number for number, _ in numbers], np.int64)

@@ -58,11 +58,14 @@ def fit_sampled(
     check_left_out(others, "averages over draws, which are fitted from one start. Leave it out.")
     theta = problem.natural(_start(problem, starts, key))
     shares = effective_shares(problem, theta)
-    total, rounds = 0, 0
+    total, rounds, cut, found = 0, 0, False, None
     while True:
         if rounds or not (shares >= BEGUN).all():  # NaN: nothing was drawn yet
-            fresh = jax.random.fold_in(key, rounds)
-            problem = kept_refresh(problem, theta, fresh, held, f"draws-{rounds:06d}")
+            drawn = kept_refresh(problem, theta, jax.random.fold_in(key, rounds), held, f"draws-{rounds:06d}")
+            if drawn is None:
+                cut = True
+                break
+            problem = drawn
         try:
             found = once(problem, theta[None])
         except SimulationError:
@@ -75,15 +78,17 @@ def fit_sampled(
         if (shares >= SETTLED).all() or rounds == ROUNDS:
             break
         theta = found.estimate
-    words = _sentences(problem, found, shares)
+    assert found is not None  # the first draws are always made
+    words = _sentences(problem, found, shares, rounds)
     method = f"{found.method}, draws made {rounds} times" if rounds > 1 else found.method
     return dataclasses.replace(
-        found, iterations=jnp.full_like(found.iterations, total), misfit=(*found.misfit, *words), method=method
+        found, iterations=jnp.full_like(found.iterations, total), misfit=(*found.misfit, *words), method=method, cut=cut
     )
 
 
-def covering(problem: Problem, found: FitResult, key: PRNGKeyArray, held: Any) -> Problem:
-    """The problem with draws of several references, which cover the posterior around a fit; outputs have no limit.
+def covering(problem: Problem, found: FitResult, key: PRNGKeyArray, held: Any) -> Problem | None:
+    """The problem with draws of several references, which cover the posterior around a fit; outputs have no limit. None where the
+    time of the verb is up before them.
 
     References are the optimum and draws of the normal approximation. `held` is what `kept_in` gives.
     """
@@ -96,7 +101,8 @@ def covering(problem: Problem, found: FitResult, key: PRNGKeyArray, held: Any) -
     bounds = problem.coordinate_bounds()
     z = jnp.asarray(np.asarray(found.z, float) + steps @ root.T, problem.times.dtype)
     z = jax.vmap(inside, in_axes=(0, None))(z, bounds)
-    return without_limit(kept_refresh(problem, problem.natural(z), key, held, "frames"))
+    drawn = kept_refresh(problem, problem.natural(z), key, held, "frames")
+    return None if drawn is None else without_limit(drawn)
 
 
 def uncovered(problem: Problem, thetas: Float[np.ndarray, "draws parameters"]) -> float:
@@ -138,13 +144,13 @@ def _start(problem: Problem, starts: ArrayLike | Sequence[Any], key: PRNGKeyArra
     return z
 
 
-def _sentences(problem: Problem, found: FitResult, shares: np.ndarray) -> list[str]:
+def _sentences(problem: Problem, found: FitResult, shares: np.ndarray, rounds: int) -> list[str]:
     """Error that the finite number of draws adds to the estimate, and whether the fit settled."""
     words = []
     if not (shares >= SETTLED).all():
         worst = problem.labels[int(np.argmin(shares))]
         words.append(
-            f"after {ROUNDS} rounds only {shares.min():.0%} of the draws of `{worst}` count at the estimate, so that it has not "
+            f"after {rounds} rounds only {shares.min():.0%} of the draws of `{worst}` count at the estimate, so that it has not "
             "settled. Draw more frames, or begin nearer."
         )
     size = np.where(np.array(problem.log, bool), np.asarray(found.estimate), 1)

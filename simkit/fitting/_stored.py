@@ -18,8 +18,8 @@ from ._local_model import no_model
 from ._method import End
 from ._start_queue import LANES
 
-SHARED = ("fit", "profile")
-"""Kinds of work that several processes share."""
+SHARED = ("fit", "profile", "covering", "calibration")
+"""Kinds of work that several processes share, or in which they share fits and chains."""
 
 TOGETHER = 4
 """Number of starts that run and are stored together."""
@@ -110,6 +110,7 @@ def joined_blocks(
     """
     best, ends, size = np.inf, [], held.settings["together"]
     counter.begin(count, "starts")
+    held.plan("ends", "starts", count, size)
     for rows in blocks(count, size):
         first = int(rows[0])
         name = f"ends-{first:06d}"

@@ -8,7 +8,8 @@ import jax
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from .._errors import ArgumentError
+from .._budget import time_left
+from .._errors import ArgumentError, TimeUpError
 from ..fitting import FieldFit, FitResult, covering, fit, kept_work, uncovered
 from ..problem import Problem
 from ._posterior import Posterior
@@ -34,13 +35,18 @@ def sample_averages(
     fit_key, draw_key, run_key, look = jax.random.split(key, 4)
     below = (lambda name: None) if store is None else (lambda name: f"{store}/{name}")
     asked = {"start": start, "key": key}
-    start = fit(problem, key=fit_key, store=below("fit")) if start is None else start
+    if start is None:
+        start = fit(problem, key=fit_key, store=below("fit"), within=time_left())
+        if getattr(start, "cut", False):
+            raise TimeUpError(up("in the fit around which chains begin", store))
     if not isinstance(start, FitResult):
         raise ArgumentError(
             "Argument `start` must be the fit of numbers, but it is that of fields, which averages do not have."
         )
     with kept_work(below("frames"), "covering", problem, asked) as held:
         covered = covering(problem, start, draw_key, held)
+    if covered is None:
+        raise TimeUpError(up("before the frames that cover the posterior", store))
     found = once(covered, start, run_key, below("draws"))
     flat = np.asarray(found.flat())
     some = np.asarray(jax.random.choice(look, len(flat), (min(CHECKED, len(flat)),), replace=False))
@@ -52,3 +58,10 @@ def sample_averages(
         )
         found = dataclasses.replace(found, warnings=(*found.warnings, text))
     return found
+
+
+def up(where: str, store: Any) -> str:
+    """The sentence on a time that was up before the first draw."""
+    kept = "What is done is kept: the same call goes on from there."
+    rest = "Give a `store`, so that another call can go on." if store is None else kept
+    return f"The time of `within` was up {where}. {rest}"

@@ -110,9 +110,10 @@ def calibrate(
     with (
         Progress(len(todo), 0, progress, "simulations", "calibrate") as counter,
         kept_work(store, "calibration", problem, asked) as held,
-        budgeted(within),
+        budgeted(within, together=True),
     ):
         up = False
+        held.plan("simulation", "simulations", len(todo))
         for i in todo:
             kept = held.read(f"simulation-{i:06d}")
             up = up or (kept is None and not has_room())

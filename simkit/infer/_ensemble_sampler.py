@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
 from ..engine import awaited, note_trace
-from ..stores import Journal
+from ..stores import Followed, Journal
 from ._diagnostics import describe_quality
 from ._journal_blocks import in_blocks
 from ._modes import Modes, describe_modes, visited
@@ -44,7 +44,7 @@ def sample_ensemble(
     draws: int,
     warmup: int,
     key: PRNGKeyArray,
-    held: Journal | None,
+    held: Journal | Followed | None,
 ) -> Posterior:
     """Draws by the stretch move, started around the modes of the fit."""
     size = modes.centers.shape[1]

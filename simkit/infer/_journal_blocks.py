@@ -9,7 +9,7 @@ from jaxtyping import PRNGKeyArray
 
 from .._budget import has_room
 from .._errors import TimeUpError
-from ..stores import Journal, packed, unpacked
+from ..stores import Followed, Journal, packed, unpacked
 
 Block = TypeVar("Block")
 
@@ -18,7 +18,7 @@ def in_blocks(
     count: int,
     begin: Callable[[], Any],
     step: Callable[[int, Any], tuple[Any, Block]],
-    held: Journal | None,
+    held: Journal | Followed | None,
     label: str,
     kind: Callable[..., Block],
     key: PRNGKeyArray,
@@ -38,6 +38,8 @@ def in_blocks(
     **Raises:** a `TimeUpError` where the time is up before.
     """
     blocks: list[Block] = []
+    if held is not None:
+        held.plan(label, "blocks of draws", count)
     while held is not None and len(blocks) < count and (kept := held.read(_draws(label, len(blocks)))) is not None:
         blocks.append(kind(**{name: jnp.asarray(values) for name, values in kept.items()}))
     state = None

@@ -10,9 +10,10 @@ import numpy as np
 from jaxtyping import Array, Int, PRNGKeyArray
 
 from .._errors import SamplingError
+from .._processes import from_first, several
 from .._progress import Progress
-from ..engine import awaited
-from ..stores import Journal
+from ..engine import awaited, over_processes
+from ..stores import Followed, Journal
 from ._counts import Counts
 from ._diagnostics import describe_quality, stuck_chains, untuned_chains
 from ._journal_blocks import in_blocks
@@ -42,14 +43,13 @@ class Run:
     counts: Counts
     size: int
     counter: Progress
-    held: Journal | None
+    held: Journal | Followed | None
 
     def looked_at(self, frame: Frame, covariances: np.ndarray, places: np.ndarray) -> dict[str, np.ndarray]:
         """The state of chains at the given places, with the densities there, by the program that draws."""
         chains = first_chains(frame, covariances, places)
         keys = np.zeros((len(places), 2), np.uint32)  # which no draw asks for
-        advanced = self._advanced(frame, chains, keys, LOOKING)
-        found, _ = awaited(advanced, "sample", "where chains begin")
+        found, _ = self._advanced(frame, chains, keys, LOOKING, "where chains begin")
         return on_host(found)
 
     def draws(self, frame: Frame, chains: Chain, key: PRNGKeyArray, label: str) -> Chains:
@@ -64,8 +64,8 @@ class Run:
         def step(done: int, state: Chain) -> tuple[Chain, Chains]:
             nonlocal divergent
             part, first = schedule[done], begun[done]
-            advanced = self._advanced(frame, state, keys, part)
-            state, block = awaited(advanced, "sample", f"draws {first} to {part.until} of {total} a chain")
+            stage = f"draws {first} to {part.until} of {total} a chain"
+            state, block = self._advanced(frame, state, keys, part, stage)
             if not self.counter.silent:
                 self.counter.kept = self.counter.kept if self.counter.computed else first
                 divergent += int(np.asarray(block.diverging).sum())
@@ -84,9 +84,16 @@ class Run:
 
         return jax.tree.map(joined, *blocks)
 
-    def _advanced(self, frame: Frame, chains: Chain, keys: Array, part: Part) -> tuple[Chain, Chains]:
-        roots = np.asarray(frame.roots, self.target.problem.bounds.dtype)
-        return advance(self.target, self.method, roots, chains, keys, block_of(self.method, part), self.size)
+    def _advanced(self, frame: Frame, chains: Chain, keys: Array, part: Part, stage: str) -> tuple[Chain, Chains]:
+        """Chains after a block; of several processes each takes its share of them there, and gets the others."""
+        block = block_of(self.method, part)
+
+        def here(roots: Array, keys: Array, *state: Array) -> tuple[Chain, Chains]:
+            return awaited(
+                advance(self.target, self.method, roots, Chain(*state), keys, block, self.size), "sample", stage
+            )
+
+        return over_processes(here, np.asarray(frame.roots, self.target.problem.bounds.dtype), keys, *chains)
 
 
 def hash_keys(key: PRNGKeyArray, count: int) -> np.ndarray:
@@ -106,7 +113,7 @@ def sample_nuts(
     counts: Counts,
     key: PRNGKeyArray,
     counter: Progress,
-    held: Journal | None,
+    held: Journal | Followed | None,
 ) -> Posterior:
     """Draws of chains that begin around the modes of a fit."""
     chains, draws, warmup = counts
@@ -120,10 +127,8 @@ def sample_nuts(
     found = run.draws(frame, searching(begin), first, "draws")
     warnings: list[str] = []
     for attempt in range(RESTARTS + 1):
-        stuck = stuck_chains(found.theta, found.log_density)
-        # What is left of these in the end is a matter of warnings.
-        if not stuck and attempt < RESTARTS and warmup >= FULL:
-            stuck = untuned_chains(found.accept, method.target_accept)
+        # What is left of chains with wrong steps in the end is a matter of warnings.
+        stuck = _stuck(found, method.target_accept if attempt < RESTARTS and warmup >= FULL else None)
         if not stuck:
             break
         if found.theta.shape[1] < draws:  # the time was up: what is stuck is judged once all draws are there
@@ -150,6 +155,19 @@ def sample_nuts(
     warnings += explained + describe_quality(found.theta, found.diverging, bool(explained))
     problem = target.problem
     return Posterior(*found, problem.names, problem.units, "NUTS", tuple(warnings))
+
+
+def _stuck(found: Chains, target: float | None) -> dict[int, str]:
+    """The chains that have to start again, each with the reason; those with wrong steps where a `target` of acceptance is given.
+
+    Of several processes the first decides for all: what follows is computed together.
+    """
+
+    def judged() -> dict[int, str]:
+        stuck = stuck_chains(found.theta, found.log_density)
+        return stuck if stuck or target is None else untuned_chains(found.accept, target)
+
+    return from_first(judged) if several() else judged()
 
 
 def _first_places(

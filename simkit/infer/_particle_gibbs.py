@@ -23,7 +23,7 @@ from ..filters import (
     renewed,
 )
 from ..problem import Problem
-from ..stores import Journal
+from ..stores import Followed, Journal
 from ._counts import Counts
 from ._diagnostics import describe_quality
 from ._journal_blocks import in_blocks
@@ -117,7 +117,12 @@ def check_particles(problem: Problem) -> None:
 
 
 def sample_particle_gibbs(
-    target: Target, method: ParticleGibbs, modes: Modes | None, counts: Counts, key: PRNGKeyArray, held: Journal | None
+    target: Target,
+    method: ParticleGibbs,
+    modes: Modes | None,
+    counts: Counts,
+    key: PRNGKeyArray,
+    held: Journal | Followed | None,
 ) -> Posterior:
     """Draws by sweeps; `modes` as for `sample_particle_metropolis`."""
     chains, draws, warmup = counts

@@ -12,7 +12,7 @@ from .._errors import ArgumentError
 from ..engine import awaited, note_trace, over_members
 from ..linear import cholesky
 from ..problem import with_fresh_key
-from ..stores import Journal
+from ..stores import Followed, Journal
 from ._diagnostics import describe_quality
 from ._journal_blocks import in_blocks
 from ._modes import Modes
@@ -97,7 +97,7 @@ def sample_particle_metropolis(
     draws: int,
     warmup: int,
     key: PRNGKeyArray,
-    held: Journal | None,
+    held: Journal | Followed | None,
 ) -> Posterior:
     """Draws by Metropolis steps.
 

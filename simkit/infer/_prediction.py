@@ -219,6 +219,7 @@ def _in_blocks(problem: Problem, theta: Array, keys: Array, experiments: Array, 
     """
     count, size = theta.shape[0], held.settings["draws"]
     blocks, parts, places, done = -(-count // size), [], [], 0
+    held.plan("draws", "draws", count, size)
     for i in range(blocks):
         own = np.arange(i, count, blocks)
         rows = np.concatenate([own, np.full(size - own.size, own[-1])])

@@ -12,12 +12,14 @@ from jaxtyping import PRNGKeyArray
 from .._budget import Within, budgeted, time_left
 from .._doors import check_key, check_kind, check_progress
 from .._errors import ArgumentError, TimeUpError
+from .._processes import several
 from .._progress import Progress, Say
 from ..core import SampledSystem, full_products
+from ..engine import check_agreed
 from ..fitting import FieldFit, FitResult, GaussNewtonCG, check_fit, fit
 from ..problem import Problem, check_dense, check_gaussian, check_problem, defining_parts
-from ..stores import describe, journal
-from ._averages import sample_averages
+from ..stores import describe, followed, journal
+from ._averages import sample_averages, up
 from ._counts import Counts
 from ._ensemble_sampler import EnsembleSampler, sample_ensemble
 from ._laplace import LaplaceApproximation, Variational, sample_laplace, sample_variational
@@ -132,37 +134,38 @@ def sample(
     check_key(key, needed=True)
     check_progress(progress)
     counts = Counts(chains, draws, warmup)
-    with Progress(None, 0, progress, verb="sample") as counter, budgeted(within) as budget:
+    # Of several processes all take part in a fit, and in the chains of NUTS.
+    shared = problem.likelihood.with_key(key) is None and (start is None or isinstance(method, NUTS | None))
+    with Progress(None, 0, progress, verb="sample") as counter, budgeted(within, together=shared) as budget:
         if within is not None:
-            _check_cuttable(problem, method)
+            _check_cuttable(method)
         if isinstance(problem.base.system, SampledSystem):
             once = lambda covered, start, key, store: _sample(
                 covered, method, counts, start, key, store, every, counter
             )
-            return sample_averages(problem, start, key, once, store)
-        found = _sample(problem, method, counts, start, key, store, every, counter)
-    return _told_of_cut(found, draws) if budget.cut else found
+            found = sample_averages(problem, start, key, once, store)
+        else:
+            found = _sample(problem, method, counts, start, key, store, every, counter)
+    return _told_of_cut(found, draws, store) if budget.cut else found
 
 
-def _check_cuttable(problem: Problem, method: object) -> None:
+def _check_cuttable(method: object) -> None:
     """Refuse a time for methods that do not go in blocks of draws.
 
     **Raises:** an `ArgumentError`.
     """
-    if isinstance(problem.base.system, SampledSystem) or not isinstance(method, CUTTABLE | None):
-        named = (
-            "averages over draws" if isinstance(problem.base.system, SampledSystem) else f"`{type(method).__name__}`"
-        )
+    if not isinstance(method, CUTTABLE | None):
         raise ArgumentError(
-            f"Argument `within` does not go with {named}, whose work is one piece. Leave it out, or take `NUTS`, "
+            f"Argument `within` does not go with `{type(method).__name__}`, whose work is one piece. Leave it out, or take `NUTS`, "
             "`EnsembleSampler`, `ParticleMetropolis` or `ParticleGibbs`."
         )
 
 
-def _told_of_cut(found: Posterior, draws: int) -> Posterior:
-    """Say in the warnings that the time was up."""
+def _told_of_cut(found: Posterior, draws: int, store: str | Path | None) -> Posterior:
+    """Say in the warnings that the time was up, and what another call does."""
     there = found.draws.shape[1]
-    text = f"The time of `within` was up: {there} of {draws} draws a chain are there."
+    rest = "The same call goes on." if store is not None else "Without a `store` another call begins anew."
+    text = f"The time of `within` was up: {there} of {draws} draws a chain are there. {rest}"
     return dataclasses.replace(found, warnings=(text, *found.warnings), cut=True)
 
 
@@ -206,17 +209,22 @@ def _sample(
         check_without(method, start, store)
         with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
             return FROM_PRIORS[type(method)](target, method, Counts(chains, draws, warmup), key)
+    if every is not None:
+        check_counts(every=every)
+    asked = {"method": method, "chains": chains, "warmup": warmup, "key": key, "start": start}
+    if isinstance(method, NUTS):
+        others = {"draws": draws, "every": every, "store": store if store is None else str(store)}
+        check_agreed("sample", lambda: {**defining_parts(problem), **asked, **others})
     with contextlib.ExitStack() as stack:
         held = None
-        if every is not None:
-            check_counts(every=every)
         if store is not None and isinstance(method, CUTTABLE):
-            asked = {"method": method, "chains": chains, "warmup": warmup, "key": key, "start": start}
             # States of NumPyro's kernel, in stores of before, are no states of this one.
             asked |= {"trees": "as one loop over gradients"} if isinstance(method, NUTS) else {}
             block = min(every or getattr(method, "block", NUTS.block), warmup + draws)
             definition = describe({**defining_parts(problem), **asked})
-            held = stack.enter_context(journal(store, "sampling run", definition, {"every": block}, beside=("fit",)))
+            # Of processes that share chains the first has the store.
+            keep = followed if isinstance(method, NUTS) and several() else journal
+            held = stack.enter_context(keep(store, "sampling run", definition, {"every": block}, beside=("fit",)))
         fit_key, run_key = jax.random.split(key)
         if start is None:
             counter.tell("fit, from which chains begin")
@@ -248,14 +256,12 @@ def _fit_before(problem: Problem, key: PRNGKeyArray, store: str | Path | None) -
 
     **Raises:** a `TimeUpError` where the time is up before all starts have ended.
     """
-    if store is None:
+    left = time_left()
+    if store is None and left is None:
         return fit(problem, key=key)
-    found = fit(problem, key=key, store=f"{store}/fit", within=time_left())
+    found = fit(problem, key=key, store=None if store is None else f"{store}/fit", within=left)
     if found.cut:
-        raise TimeUpError(
-            "The time of `within` was up in the fit around which chains begin. What is done is kept: the same call goes on from "
-            "there."
-        )
+        raise TimeUpError(up("in the fit around which chains begin", store))
     return found
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import PRNGKeyArray
 
-from .._budget import Budget, Within, budgeted
+from .._budget import Within, budgeted, has_room
 from .._doors import check_count, check_key, check_kind, check_progress, shown
 from .._errors import ArgumentError, SimulationError, StoreError
 from .._processes import spread
@@ -141,7 +141,7 @@ def record(
     form = forms(ready, when[0], y0, inputs, probed, reducers)
     shared = over_processes_of(system, y0)
     opened = (together if shared else journal)(store, KIND, definition, {"every": each})
-    with budgeted(within, together=shared) as budget, opened as held:
+    with budgeted(within, together=shared), opened as held:
         each = held.settings["every"]
         method = resolve(system, y0, when[: each + 1], solver=solver, step=step, inputs=inputs)
 
@@ -157,7 +157,7 @@ def record(
         recording = Recording(held, {"frames": y0, "final": y0, "reduced": form[1]})
         plan = Plan(when, each, frames, form[0])
         quiet = shared and jax.process_index() > 0
-        _complete(recording, part, plan, Reached(ready, y0, None), callback, False if quiet else progress, budget)
+        _complete(recording, part, plan, Reached(ready, y0, None), callback, False if quiet else progress)
         return recording
 
 
@@ -193,14 +193,14 @@ def _complete(
     start: Reached,
     callback: Callable[[Recording], object] | None,
     progress: Say,
-    budget: Budget,
 ) -> None:
     """Compute and write the parts that are missing."""
     held, times = recording.held, plan.times
     index, done, reached = _kept(held, plan, start)
+    held.plan("part", "times", len(times) - 1, plan.every)
     with Progress(len(times) - 1, done, progress, "times") as counter:
         while done < len(times) - 1:
-            if not budget.has_room():
+            if not has_room():
                 recording.cut = True
                 break
             last = min(done + plan.every, len(times) - 1)

@@ -15,8 +15,12 @@ from ._gate import check_regular as check_regular
 from ._gate import input_bytes as input_bytes
 from ._gate import reading as reading
 from ._image import hdf5_image as hdf5_image
+from ._journal import RECORD as RECORD
+from ._journal import Followed as Followed
 from ._journal import Journal as Journal
+from ._journal import followed as followed
 from ._journal import journal as journal
+from ._journal import journal_manifest as journal_manifest
 from ._journal import kept_in as kept_in
 from ._journal import kept_part as kept_part
 from ._journal import open_journal as open_journal
@@ -24,6 +28,7 @@ from ._lock import Lock as Lock
 from ._lock import Unlocked as Unlocked
 from ._lock import drop_locks as drop_locks
 from ._lock import lock_of as lock_of
+from ._lock import writer_of as writer_of
 from ._manifest import read_manifest as read_manifest
 from ._packed import check_names as check_names
 from ._packed import names_of as names_of

@@ -23,6 +23,7 @@ LIBRARIES = (
     "simkit.core",
     "simkit.engine",
     "simkit.solvers",
+    "simkit.sweeps",
     "equinox",
     "diffrax",
     "jax",

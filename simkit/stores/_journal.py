@@ -85,6 +85,16 @@ class Journal(NamedTuple):
         for path in self._files(name):
             path.unlink(missing_ok=True)
 
+    def plan(self, name: str, noun: str, total: int, each: int = 1) -> None:
+        """Note in the manifest what is planned, for `simkit progress`: records named `name`, of `each` pieces of `total`."""
+        assert self.lock is not None
+        path, entry = self.folder / MANIFEST, {"noun": noun, "total": int(total), "each": int(each)}
+        manifest = json.loads(path.read_bytes())
+        if manifest.get("plan", {}).get(name) != entry:
+            manifest["plan"] = {**manifest.get("plan", {}), name: entry}
+            with _writing(self.folder):
+                write_text(path, json.dumps(manifest, indent=1))
+
     def _files(self, name: str) -> list[Any]:
         found = ((path, RECORD.fullmatch(path.name)) for path in sorted(self.folder.glob(f"{name}-*.h5")))
         return [path for path, match in found if match is not None and match[1] == name]
@@ -100,6 +110,9 @@ class Unstored:
         return None
 
     def write(self, name: str, values: Any) -> None:
+        pass
+
+    def plan(self, name: str, noun: str, total: int, each: int = 1) -> None:
         pass
 
 
@@ -160,14 +173,23 @@ class Followed(NamedTuple):
         if self.held is not None:
             self.held.drop(name)
 
+    def plan(self, name: str, noun: str, total: int, each: int = 1) -> None:
+        if self.held is not None:
+            self.held.plan(name, noun, total, each)
+
 
 @contextlib.contextmanager
 def followed(
-    folder: str | Place, kind: str, definition: Mapping[str, str], settings: Mapping[str, int]
+    folder: str | Place,
+    kind: str,
+    definition: Mapping[str, str],
+    settings: Mapping[str, int],
+    *,
+    beside: tuple[str, ...] = (),
 ) -> Iterator[Followed]:
     """`journal` among several processes that share the work."""
     with contextlib.ExitStack() as stack:
-        own = lambda: stack.enter_context(journal(folder, kind, definition, settings))
+        own = lambda: stack.enter_context(journal(folder, kind, definition, settings, beside=beside))
         opened: list[Journal] = []
         known = from_first(lambda: opened.append(own()) or opened[0].settings)
         yield Followed(opened[0] if opened else None, known)
@@ -202,7 +224,7 @@ def journal(
             lock = stack.enter_context(lock_of(folder).hold())
             for path in folder.glob(".*.part"):
                 path.unlink(missing_ok=True)
-        held = _manifest(folder)
+        held = journal_manifest(folder)
         identity = fingerprint({"verb": kind, **definition})
         begun = any(RECORD.fullmatch(path.name) for path in folder.iterdir())
         if begun and held is None:
@@ -237,14 +259,14 @@ def open_journal(folder: str | Place, kind: str) -> Journal:
     folder = place(folder)
     if folder.exists() and not folder.is_dir():
         raise ResultFileError(f"`{folder}` must be the store of a {kind}, which is a folder, but it is a file.")
-    held = _manifest(folder)
+    held = journal_manifest(folder)
     if held is None or held["kind"] != kind:
         what = "there is none" if held is None else f"it belongs to a {held['kind']}"
         raise ResultFileError(f"`{folder}` must be the store of a {kind}, but {what}.")
     return Journal(folder, held["identity"], dict(held["settings"]), None)
 
 
-def _manifest(folder: Place) -> dict[str, Any] | None:
+def journal_manifest(folder: Place) -> dict[str, Any] | None:
     path = folder / MANIFEST
     kinds = {"kind": str, "identity": str, "definition": dict, "settings": dict}
     try:

@@ -6,6 +6,7 @@ import os
 import secrets
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -156,6 +157,18 @@ class Lock:
 
     def _is_mine(self) -> bool:
         return _read(self.path).get("token", self.token) == self.token  # what cannot be read is no other's
+
+
+def writer_of(folder: Path) -> str:
+    """The process that computes into a store, in words, with the last sign of life; empty where nobody does. Nothing is written."""
+    path = folder / NAME
+    held = _read(path)
+    try:
+        age = max(0.0, time.time() - path.stat().st_mtime)
+    except OSError:
+        return ""
+    gone = not is_alive(held.get("pid")) if held.get("machine") == machine() else age >= STALE
+    return "" if gone or not held else f"{_holder(held)}, last sign of life {age:.0f} s ago"
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -42,6 +42,9 @@ class Together(NamedTuple):
         """Return the arrays of a record, which `joined` puts together."""
         return self.own._replace(lock=None).read(name)
 
+    def plan(self, name: str, noun: str, total: int, each: int = 1) -> None:
+        self.first.plan(name, noun, total, each)
+
     def write_tree(self, name: str, tree: PyTree) -> None:
         """Write the arrays of a pytree; all processes call this."""
         common, pieces = _apart(tree)

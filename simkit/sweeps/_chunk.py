@@ -18,6 +18,8 @@ FORMAT = "simkit sweep chunk"
 PATTERN = re.compile(r"chunk-(\d{6,})-([0-9a-f]{16})\.h5")
 COUNTS = ("status", "steps", "rejected", "evaluations")
 """Counts that a chunk holds of every member beside its results."""
+VALUES = "over/"
+"""The beginning of the names of members' values in a chunk, where a rule makes them: a group of HDF5."""
 
 
 class Chunk(NamedTuple):

@@ -20,7 +20,7 @@ from .._errors import ArgumentError
 from ..core import Events, Setup, StaticSystem, Status, Trajectory, field_metadata, named_leaves, with_fields
 from ..engine import ensemble
 from ..stores import Place, import_file, loaded_files, write_text
-from ._chunk import COUNTS, Chunk, Variable, made_chunk
+from ._chunk import COUNTS, VALUES, Chunk, Variable, made_chunk
 from ._store import writing
 from ._view import missing
 
@@ -61,12 +61,14 @@ class Part(NamedTuple):
 
     - `number`, `first`: its number and its first member; `values`: those of its members by path.
     - `rows`: which member of the chunk is computed in each place, where some are left out and others stand in for them.
+    - `keeps_values`: True where the file of the chunk holds the values of its members, too.
     """
 
     number: int
     first: int
     values: dict[str, np.ndarray]
     rows: np.ndarray | None = None
+    keeps_values: bool = False
 
     @property
     def size(self) -> int:
@@ -102,6 +104,11 @@ def compute(job: Job | bytes, part: Part) -> Done:
         results, variables = run_members(_on_device(job), part)
     if part.rows is not None:
         _leave_out(results, part.rows != np.arange(part.size))
+    if part.keeps_values:
+        for path, value in part.values.items():
+            axes = tuple(f"{path}_axis{i}" for i in range(value.ndim - 1))
+            results[VALUES + path] = value
+            variables[VALUES + path] = Variable(value.shape[1:], value.dtype, axes, job.setup.metadata(path).unit)
     chunk, content = made_chunk(job.folder, job.identity, part.number, part.first, results, variables)
     if not job.mark or _sees(job.folder, job.mark):
         with writing(job.folder):

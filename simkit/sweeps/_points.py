@@ -32,14 +32,23 @@ def grid(axes: Mapping[str, Any]) -> dict[str, Float[np.ndarray, " members"]]:
     print(points["growth"])  # prints [0.5 0.5 0.5 1. 1. 1.]
     ```
     """
+    values = grid_axes(axes)
+    found = np.meshgrid(*values.values(), indexing="ij")
+    return {path: array.ravel() for path, array in zip(values, found, strict=True)}
+
+
+def grid_axes(axes: Mapping[str, Any]) -> dict[str, Float[np.ndarray, " values"]]:
+    """The values of each path of a grid, as arrays.
+
+    **Raises:** an `ArgumentError` where they are no lists of numbers.
+    """
     if not axes:
         raise ArgumentError("Argument `axes` must name at least one path, but it is empty.")
     values = {path: np.asarray(value, float) for path, value in axes.items()}
     for path, value in values.items():
         if value.ndim != 1 or not value.size:
             raise ArgumentError(f"The values of `{path}` must be a list of numbers, but their shape is {value.shape}.")
-    found = np.meshgrid(*values.values(), indexing="ij")
-    return {path: array.ravel() for path, array in zip(values, found, strict=True)}
+    return values
 
 
 def points(

@@ -14,8 +14,8 @@ from jaxtyping import Int
 from .._errors import ArgumentError, ResultFileError, check_known
 from ..core import Status, Trajectory
 from ..stores import place
-from ._chunk import COUNTS, Chunk, Variable, check_whole, is_whole, read_chunk, spans, variables_of
-from ._store import Store, open_store
+from ._chunk import COUNTS, VALUES, Chunk, Variable, check_whole, is_whole, read_chunk, spans, variables_of
+from ._store import Points, Store, open_store
 from ._view import NAME as VIEW
 from ._view import missing
 
@@ -25,7 +25,7 @@ class Sweep:
 
     - `store`: the folder, or its URL. `store / "view.h5"` is one HDF5 file over all of it, which h5py and xarray open.
     - `members`, `finished`: how many there are, and how many are computed.
-    - `values`: the values of the members, by path; `times`: when states are saved.
+    - `values`: the values of the members, by path, arrays or, where a rule made them, columns; `times`: when states are saved.
     - `status`: how each member ended, a `Status`, or -1 where it is not computed; shape `(members,)`.
     - `names`: the names of the results: the states, or what `measure` returned.
     - `set_aside`: what is known of chunks that kept failing.
@@ -81,11 +81,13 @@ class Sweep:
 
     @property
     def times(self) -> np.ndarray:
-        return self._points[0]
+        return self._points.times
 
     @property
-    def values(self) -> Mapping[str, np.ndarray]:
-        return self._points[1]
+    def values(self) -> Mapping[str, Any]:
+        if self._points.by_rule:
+            return {path: self._by_rule(path) for path in self._points.values}
+        return self._points.values
 
     @functools.cached_property
     def status(self) -> Int[np.ndarray, " members"]:
@@ -93,12 +95,16 @@ class Sweep:
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(name for name in self._variables if name not in COUNTS)
+        return tuple(name for name in self._variables if name not in COUNTS and not name.startswith(VALUES))
 
     def __getitem__(self, name: str) -> "Column":
-        if name not in self._variables and name in self.values:
+        if name not in self._variables and name in self._points.values:
+            if self._points.by_rule:
+                return self._by_rule(name)
             value = self.values[name]
-            return Column(name, (self.members, *value.shape[1:]), value.dtype, self._points[2][name], self._read_values)
+            return Column(
+                name, (self.members, *value.shape[1:]), value.dtype, self._points.units[name], self._read_values
+            )
         check_known(name, {*self._variables, *self.values}, "result or path")
         variable = self._variables[name]
         return Column(name, (self.members, *variable.shape), variable.dtype, variable.unit, self._read)
@@ -147,8 +153,15 @@ class Sweep:
 
     def failures(self) -> Iterator[tuple[Status, np.ndarray]]:
         """Return each status of failed members, and their numbers."""
-        for code in np.unique(self.status[self.status > 0]):
-            yield Status(int(code)), np.flatnonzero(self.status == code)
+        codes, members = [], []
+        for index, first, size in spans(self.members, self._store.chunk):  # not all at once: there may be 1e8 of them
+            if index in self._chunks:
+                status = self._read("status", slice(first, first + size))
+                members.append(first + np.flatnonzero(status > 0))
+                codes.append(status[status > 0])
+        code, member = (np.concatenate(parts) if parts else np.zeros(0, int) for parts in (codes, members))
+        for kind in np.unique(code):
+            yield Status(int(kind)), member[code == kind]
 
     def __repr__(self) -> str:
         rows = [("members", f"{self.members} in {self._store.chunks} chunks of {self._store.chunk}")]
@@ -177,7 +190,7 @@ class Sweep:
         return f"Sweep in {self.store}\n" + "\n".join(f"  {name:<{width}}  {text}" for name, text in rows)
 
     @functools.cached_property
-    def _points(self) -> Any:
+    def _points(self) -> Points:
         return self._store.points()
 
     @functools.cached_property
@@ -199,7 +212,33 @@ class Sweep:
         return rows % self.members
 
     def _read(self, name: str, members: ArrayLike | slice | Sequence[Any]) -> np.ndarray:
+        if isinstance(members, slice) and members.step in (None, 1):
+            return self._read_slice(name, *members.indices(self.members)[:2])
         return self._read_many((name,), self._rows(members))[name]
+
+    def _read_slice(self, name: str, begin: int, end: int) -> np.ndarray:
+        """Consecutive members, without a list of their numbers."""
+        kind, size = self._variables[name], self._store.chunk
+        found = np.full((max(end - begin, 0), *kind.shape), missing(kind.dtype), kind.dtype)
+        for index in range(begin // size, -(-max(end, begin) // size)):
+            if (chunk := self._known(index)) is not None:
+                low, high = max(begin, index * size), min(end, (index + 1) * size)
+                rows = slice(low - index * size, high - index * size)
+                found[low - begin : high - begin] = read_chunk(chunk, (name,), rows)[name]
+        return found
+
+    def _known(self, index: int) -> Chunk | None:
+        """A chunk that is there, whose content was found to be what its name says."""
+        chunk = self._chunks.get(index)
+        if chunk is not None and index not in self._whole:
+            check_whole(chunk, self._store.identity)
+            self._whole.add(index)
+        return chunk
+
+    def _by_rule(self, path: str) -> "Column":
+        """Values that chunks hold, NaN where a member is not computed."""
+        first, read = self._points.values[path], lambda _, members: self._read(VALUES + path, members)
+        return Column(path, (self.members, *first.shape[1:]), first.dtype, self._points.units[path], read)
 
     def _read_values(self, name: str, members: ArrayLike | slice | Sequence[Any]) -> np.ndarray:
         return self.values[name][self._rows(members)]
@@ -209,11 +248,8 @@ class Sweep:
         found = {n: np.full((rows.size, *kinds[n].shape), missing(kinds[n].dtype), kinds[n].dtype) for n in names}
         chunks = rows // self._store.chunk
         for index in np.unique(chunks):
-            if (chunk := self._chunks.get(int(index))) is None:
+            if (chunk := self._known(int(index))) is None:
                 continue
-            if int(index) not in self._whole:
-                check_whole(chunk, self._store.identity)
-                self._whole.add(int(index))
             places = np.flatnonzero(chunks == index)
             inside = rows[places] - index * self._store.chunk
             low = inside.min()
@@ -241,6 +277,10 @@ class Column:
 
     def __len__(self) -> int:
         return self.shape[0]
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
 
     def __repr__(self) -> str:
         return f"{self.name}: {self.dtype}{list(self.shape)} on disk" + (

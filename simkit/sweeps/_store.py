@@ -5,7 +5,7 @@ import dataclasses
 import errno
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,23 @@ from ._chunk import Chunk, find_chunks, is_whole
 FORMAT, VERSION = "simkit sweep", 1
 MANIFEST, POINTS = "manifest.json", "points.h5"
 FULL = {errno.ENOSPC, errno.EFBIG, errno.EDQUOT} if hasattr(errno, "EDQUOT") else {errno.ENOSPC, errno.EFBIG}
+
+
+OVER, BY_RULE = "over", "first member by rule"
+"""Names of the groups of values in the file of points: of all members, or of the first of those that a rule makes."""
+
+
+class Points(NamedTuple):
+    """The content of the file of points.
+
+    - `times`: when states are saved; `units`: those of the values, by path.
+    - `values`: of the members, by path; `by_rule`: True where these are those of the first member alone, and chunks hold theirs.
+    """
+
+    times: np.ndarray
+    values: dict[str, np.ndarray]
+    units: dict[str, str]
+    by_rule: bool
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,20 +61,21 @@ class Store:
     def chunks(self) -> int:
         return -(-self.members // self.chunk)
 
-    def points(self) -> tuple[np.ndarray, dict[str, np.ndarray], dict[str, str]]:
-        """The times, and the values and units of the members by path."""
+    def points(self) -> "Points":
+        """The times, and the values and units of the members by path; where a rule makes them, those of the first member."""
         path = self.folder / POINTS
         try:
             with open_hdf5(path) as file:
                 check_hdf5(file, path)
-                held: Any = file["over"]
+                by_rule = BY_RULE in file
+                held: Any = file[BY_RULE if by_rule else OVER]
                 values = {str(d.attrs["path"]): d[()] for d in held.values()}
                 units = {str(d.attrs["path"]): str(d.attrs["units"]) for d in held.values()}
                 times = np.asarray(file["times"])
             told = describe({f"over {name}": value for name, value in values.items()})
-            if any(self.definition.get(name) != text for name, text in told.items()):
+            if not by_rule and any(self.definition.get(name) != text for name, text in told.items()):
                 raise KeyError("values that are not those of the sweep")
-            return times, values, units
+            return Points(times, values, units, by_rule)
         except (OSError, RuntimeError, KeyError) as error:
             raise ResultFileError(
                 f"The file `{path}` is gone, cut short or damaged. Call `sweep` again, as before: it writes it anew."

@@ -26,7 +26,6 @@ from ..core import (
     as_events,
     as_inputs,
     as_state,
-    check_member_numbers,
     check_roots,
     check_supports,
     check_system,
@@ -38,8 +37,10 @@ from ._chunk import Chunk, spans, variables_of
 from ._execute import Source, alone, drive, is_death
 from ._guilty import guilty_members
 from ._job import Done, Job, Measure, Part, compute, installed, is_x64, pack, rehearse
+from ._members import Members
 from ._prepare import prepare_store
 from ._result import Sweep
+from ._rules import Rule
 from ._store import Store, writing
 from ._view import write_view
 
@@ -49,7 +50,7 @@ def sweep(
     y0: State,
     times: ArrayLike | Sequence[float],
     *,
-    over: Mapping[str, Any],
+    over: Mapping[str, Any] | Rule,
     store: str | Path,
     chunk: int = 1024,
     executor: object = None,
@@ -78,7 +79,8 @@ def sweep(
     - `system`, `y0`, `times`, `solver`, `step`, `inputs`: as in `simulate`. A solver that is chosen is chosen for all members, by a
         few of them.
     - `over`: path -> the values of the members, shape `(members,)` or `(members, *shape)` of what the path names. All have one
-        length. `simkit.sweeps` makes such dictionaries: `grid`, `points`, `sobol_design`.
+        length. `simkit.sweeps` makes such dictionaries: `grid`, `points`, `sobol_design`. For more members than fit into memory a
+        rule, which makes the values of a chunk when it is computed: `GridRule`, `PointsRule`, `FunctionRule`.
     - `store`: the folder, new or with this very sweep in it, or the URL of one in an object store, such as `s3://bucket/sweep`.
         Workers that do not see it send their chunks back.
     - `chunk`: how many members a file holds: what is lost at worst per worker. 256 to 4096 are good values for small systems; the
@@ -120,18 +122,17 @@ def sweep(
     y0 = as_state(system, y0)
     setup = Setup(system, y0, as_inputs(system, inputs, y0), events=as_events(events))
     check_supports(system)
-    values = check_over(setup, over)
-    check_member_numbers(system, values)
-    members = len(next(iter(values.values())))
+    members = Members.of(setup, over)
     _check_counts(chunk, retries)
     check_progress(progress)
     budget = Budget(within)
     times = _times(setup, times)
     check_events(setup.events, system, np.asarray(times))
-    method = resolve_members(setup, values, members, times, solver=solver, step=step)
-    size = min(chunk, members)
+    probed = len(next(iter(members.probed.values())))
+    method = resolve_members(setup, members.probed, probed, times, solver=solver, step=step)
+    size = min(chunk, members.count)
     key = _typed_key(key)
-    put = setup.put({path: value[0] for path, value in values.items()})
+    put = setup.put({path: value[0] for path, value in members.probed.items()})
     parts = {
         **{root: getattr(put, root) for root in ("system", "y0", "inputs", "noise")},
         **({} if events is None else {"events": put.events}),  # a store of before events is the same sweep
@@ -141,62 +142,29 @@ def sweep(
         "key": key,
         "measure": measure,
         "chunk": size,
-        **{f"over {path}": value for path, value in values.items()},
+        **members.definition(),
     }
     folder = place(store)
     with contextlib.ExitStack() as stack:
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
             lock = stack.enter_context(lock_of(folder).hold())
-            units = {path: setup.metadata(path).unit for path in values}
-            held = prepare_store(folder, describe(parts), chunk=size, times=times, values=values, units=units)
+            held = prepare_store(folder, describe(parts), chunk=size, times=times, members=members)
             held.clean()
             chunks = held.whole_chunks()
         x64 = is_x64()
         solved = method.solver, method.step
         fixed = folder, held.identity, size, setup, times
         job = Job(*fixed, *solved, key, measure, lanes, devices, x64, mark="", versions=installed())
-        rate = _run(held, chunks, job, values, executor, retries, progress, lock, budget)
+        rate = _run(held, chunks, job, members, executor, retries, progress, lock, budget)
     return Sweep(held, chunks, structure=jax.tree.structure(setup.y0), rate=rate, cut=budget.cut)
-
-
-def check_over(setup: Setup, over: object) -> dict[str, np.ndarray]:
-    """The values of the members as arrays, in the float types of what they replace.
-
-    **Raises:** an `UnknownNameError` for a path that names nothing, an `ArgumentError` for values that do not fit.
-    """
-    if not isinstance(over, Mapping) or not over:
-        raise ArgumentError(
-            f"Argument `over` must be a dictionary of path -> values with at least one path, but it is {over!r}."
-        )
-    found = {}
-    for path, value in over.items():
-        leaf = setup.get(path)
-        try:
-            array = np.asarray(value, leaf.dtype)
-        except (TypeError, ValueError) as error:
-            raise ArgumentError(f"The values of `{path}` in `over` must be numbers, but: {error}.") from error
-        if array.ndim != leaf.ndim + 1 or array.shape[1:] != leaf.shape or not len(array):
-            shape = ", ".join(["members", *map(str, leaf.shape)])
-            raise ArgumentError(
-                f"The values of `{path}` in `over` must have the shape ({shape}), but it is {array.shape}."
-            )
-        found[path] = array
-    sizes = {path: len(array) for path, array in found.items()}
-    if len(set(sizes.values())) != 1:
-        told = ", ".join(f"`{path}` {size}" for path, size in sizes.items())
-        raise ArgumentError(
-            f"All values of `over` must have one number of members, but they have: {told}. `simkit.sweeps.grid` makes all "
-            "combinations."
-        )
-    return found
 
 
 def _run(
     store: Store,
     chunks: dict[int, Chunk],
     job: Job,
-    values: Mapping[str, np.ndarray],
+    members: Members,
     executor: object,
     retries: int,
     progress: Say,
@@ -211,7 +179,7 @@ def _run(
     def part(index: int) -> Part:
         lock.check()
         first, size = layout[index]
-        return Part(index, first, {path: value[first : first + size] for path, value in values.items()})
+        return Part(index, first, members.at(first, size), keeps_values=members.rule is not None)
 
     def finished(done: Done) -> None:
         if done.content is not None:

@@ -200,6 +200,8 @@ def _run(
         known = np.concatenate(losses)
         return Training(whole(best), whole(learner.arrays), known, ends, np.asarray(scores), stopped, budget.cut)
 
+    if held is not None:
+        held.plan("block", "steps", plan.steps, plan.every)
     with Progress(plan.steps, 0, progress, "steps") as counter:
         while done < plan.steps:
             size = min(plan.every, plan.steps - done)

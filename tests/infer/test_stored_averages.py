@@ -11,7 +11,7 @@ import pytest
 import stored_averages
 
 import simkit
-from simkit import StoreError
+from simkit import StoreError, TimeUpError
 from simkit.fitting import _kept_draws
 
 TESTS = pathlib.Path(stored_averages.__file__).parent
@@ -67,6 +67,31 @@ def test_a_store_changes_nothing_and_belongs_to_one_problem(tmp_path, whole):
     np.testing.assert_array_equal(stored_averages.run("sample"), draws)
     with pytest.raises(StoreError, match="belongs to another"):
         simkit.sample(stored_averages.problem(-1.7), key=stored_averages.jax.random.key(4), store=store, chains=2)
+
+
+@pytest.mark.slow
+def test_a_time_that_is_up_ends_averages_between_their_runs(tmp_path, whole, drawn):
+    draws, _ = whole
+    cut = simkit.fit(stored_averages.problem(), key=stored_averages.jax.random.key(3), within=1e-3)
+    assert len(drawn) == 1
+    assert cut.cut
+    assert "the time of `within` was up: the draws have not settled" in repr(cut)
+    with pytest.raises(TimeUpError, match=r"in the fit around which chains begin\. Give a `store`"):
+        stored_averages.run("sample", within=1e-3)
+    # Each call makes one step more, whatever its time is, and the last one the draws of a call without a limit.
+    told = []
+    for _ in range(40):
+        drawn.clear()
+        try:
+            found = stored_averages.run("sample", tmp_path / "s", within=1e-3)
+        except TimeUpError as error:
+            told.append(str(error).partition(". ")[0].partition(" was up ")[2])
+            assert len(drawn) == 1 or "warm-up" in told[-1] or "frames" in told[-1]
+        else:
+            break
+    assert {"in the fit around which chains begin", "in the warm-up, before the first draw"} <= set(told)
+    np.testing.assert_array_equal(found, draws[:, : found.shape[1]])
+    np.testing.assert_array_equal(stored_averages.run("sample", tmp_path / "s"), draws)
 
 
 def test_numbers_of_programs_are_put_back(whole):

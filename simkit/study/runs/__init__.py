@@ -25,6 +25,8 @@ from ._run import Found as Found  # internal
 from ._run import compute as compute  # internal
 from ._run import run as run  # internal
 from ._run import simulate_study as simulate_study  # internal
+from ._stores import StoreProgress as StoreProgress  # internal
+from ._stores import progress_of as progress_of  # internal
 from ._sweep import finished_so_far as finished_so_far  # internal
 from ._sweep import sensitivity as sensitivity  # internal
 from ._sweep import sweep_study as sweep_study  # internal
