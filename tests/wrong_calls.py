@@ -207,6 +207,11 @@ ROWS = {
         ),
         "`motion` of an Obstacle must be a function of time",
     ),
+    "wall model, a float for its cell": (lambda: fluids.WallModel(cell=1.5), "`cell` must be a whole number"),
+    "wall model, a text for its roughness": (
+        lambda: fluids.WallModel(roughness="rough"),
+        "`roughness` must be a number",
+    ),
     "closure, an axis that is none": (lambda: fluids.DynamicSmagorinsky(average=(7,)), "`average` must hold axes"),
     "scalars of a flow, a list": (
         lambda: fluids.IncompressibleFlow(fluids.Grid((8, 8)), scalars=[fluids.FlowScalar(0.1)]),

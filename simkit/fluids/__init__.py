@@ -26,6 +26,7 @@ from .grids._boundary import NoSlip as NoSlip
 from .grids._boundary import Outflow as Outflow
 from .grids._boundary import Periodic as Periodic
 from .grids._boundary import Piecewise as Piecewise
+from .grids._boundary import WallModel as WallModel
 from .grids._boundary import as_boundaries as as_boundaries  # internal
 from .grids._grid import Grid as Grid
 from .grids._grid import stretched_faces as stretched_faces

@@ -38,15 +38,16 @@ from ._cut import Cut, cut
 from ._diffusion import smoothed
 from ._ends import balanced, given_ends, slopes_at_ends
 from ._force_review import check_flux, check_parts, check_pushes, note_staggered, review_staggered
-from ._input_force import given_force, inputs_of_force
+from ._input_force import forces_on, inputs_of_force
 from ._loads import force_on, loads
 from ._momentum import advection, diffusion, scalar_slope, surrounded
 from ._moving import admitted, continued, fastest, motion_of, standing, taken_along
 from ._obstacle import Obstacle, moves, with_images
 from ._projection import Projected, pressure_outside, project, project_through, unconverged
-from ._scalars import FlowScalar, as_scalars, check_reaction, check_start, check_state, lifted, slopes, uniform
-from ._staggered import Components, Staggered, check_alike, ends_of, open_ends_of, to_faces
-from ._state import StaggeredFlow, called, started
+from ._scalars import FlowScalar, as_scalars, check_reaction, check_start, check_state, slopes, uniform
+from ._staggered import Components, Staggered, check_alike, ends_of, open_ends_of
+from ._state import StaggeredFlow, started
+from ._wall_law import check_smooth_walls, check_wall_models, has_wall_models, held_by_walls, mean_wall_stress
 
 LONGER = 100
 """Largest implicit step, in explicit limits of diffusion."""
@@ -67,8 +68,8 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
     boundaries, is taken away.
 
     - `grid`; `viscosity`: $\nu$, kinematic.
-    - `boundaries`: of `Periodic`, `NoSlip` (also moving), `FreeSlip`, `Inflow`, `Outflow`, `FixedPressure` (through which fluid
-        comes and goes) and `Piecewise`. What they give may change along the end and with time.
+    - `boundaries`: of `Periodic`, `NoSlip` (also moving), `WallModel`, `FreeSlip`, `Inflow`, `Outflow`, `FixedPressure` (through
+        which fluid comes and goes) and `Piecewise`. What they give may change along the end and with time.
     - `force`: f, shape (dimensions,), a callable `(t, x) -> components` of the coordinates of each component's faces, or
         `InputForce()`: what the input `force` gives at the centres, or as a tuple of components at their faces.
     - `flux`: "central" (conserves energy), "central4" (what is carried is interpolated to order 4, on equal cells: vortices
@@ -168,6 +169,7 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         self.closure = smagorinsky if isinstance(smagorinsky, DynamicSmagorinsky) else None
         self.smagorinsky = None if self.closure is not None else smagorinsky
         check_closure(grid, self.closure)
+        check_wall_models(grid, self.boundaries)
 
     @property
     def at(self) -> Staggered:
@@ -225,6 +227,7 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
 
     def review(self, y0: object, step: float | None, solver: object) -> None:
         check_numbers(self)
+        check_smooth_walls(self.boundaries, self.viscosity)
         review_staggered(self, y0)
         check_state(self, getattr(y0, "scalars", {}))
 
@@ -293,7 +296,7 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         """The slope of the velocity without pressure and obstacle."""
         now = self._now(t, y, inputs)
         total = on_its_parts(now, IncompressibleFlow._carried, y.velocity)
-        for added in (self._forces(t, y, inputs), None if self.source is None else self.source(t, y.velocity)):
+        for added in (forces_on(self, t, y, inputs), None if self.source is None else self.source(t, y.velocity)):
             if added is not None:
                 total = [a + b for a, b in zip(total, added, strict=True)]
         rates = rates_at(self.grid, self.boundaries, t, y.velocity[0].dtype)
@@ -309,24 +312,8 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         flow = surrounded(at, self.boundaries, velocity)
         turbulent = turbulent_viscosity(at, flow, self.closure, self.smagorinsky)
         slope = lambda i: diffusion(at, self.boundaries, flow, i, self.viscosity, turbulent)
-        return tuple(slope(i) - advection(at, self.boundaries, flow, i, self.flux) for i in range(at.dimensions))
-
-    def _forces(self, t: ArrayLike, y: StaggeredFlow, inputs: Inputs) -> list[Any] | None:
-        at, dtype = self.at, y.velocity[0].dtype
-        found: list[Any] = [0.0] * at.dimensions
-        if isinstance(self.force, InputForce):
-            found = given_force(at, inputs)
-        elif callable(self.force):
-            found = [called(self.force, t, at.mesh(i, dtype))[i] for i in range(at.dimensions)]
-        elif self.force is not None:
-            found = [self.force[i] for i in range(at.dimensions)]
-        if self.buoyancy is not None:
-            for i in range(at.dimensions):
-                found[i] = found[i] + self.buoyancy[i] * to_faces(at, y.scalar, i)
-        lifts = [lifted(self, y, i) for i in range(at.dimensions)]
-        if lifts[0] is not None:
-            return [a + b for a, b in zip(found, lifts, strict=True)]
-        return None if self.force is None and self.buoyancy is None else found
+        total = tuple(slope(i) - advection(at, self.boundaries, flow, i, self.flux) for i in range(at.dimensions))
+        return held_by_walls(at, self.boundaries, flow, total, self.viscosity)
 
     def drag(self, t: ArrayLike, y: StaggeredFlow, inputs: Inputs = None) -> Array:
         """The force of the fluid on the obstacle for each unit of density, shape (dimensions,)."""
@@ -335,7 +322,7 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
 
     def _lost(self, t: ArrayLike, y: StaggeredFlow, inputs: Inputs, pushed: Components, found: Projected) -> Components:
         """The momentum that each face loses to the obstacle in a unit of time; forces on what is inside are none of the fluid's."""
-        forces = self._forces(t, y, inputs)
+        forces = forces_on(self, t, y, inputs)
         if forces is not None:
             inside = self.cut_at(t, pushed[0].dtype).inside
             pushed = tuple(p - s * f for p, s, f in zip(pushed, inside, forces, strict=True))
@@ -404,9 +391,14 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         if y.scalar is not None:
             outputs["scalar"] = y.scalar
         outputs |= y.scalars
-        if self.closure is not None:
+        modelled = has_wall_models(self.boundaries)
+        if self.closure is not None or modelled:
             ends = self._now(t, y, inputs).boundaries
-            outputs["smagorinsky"] = constant(self.at, surrounded(self.at, ends, y.velocity), self.closure)
+            flow = surrounded(self.at, ends, y.velocity)
+            if self.closure is not None:
+                outputs["smagorinsky"] = constant(self.at, flow, self.closure)
+            if modelled:
+                outputs["wall_stress"] = mean_wall_stress(self.at, ends, flow, self.viscosity)
         if self.obstacle is not None:
             mobility = self.cut_at(t, velocity.dtype).mobility
             outputs["pressure"] = pressure_outside(self.at, mobility, found.pressure)
