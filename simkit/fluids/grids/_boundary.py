@@ -49,8 +49,8 @@ class NoSlip(Boundary):
 class WallModel(Boundary):
     r"""A wall of an `IncompressibleFlow` with the stress of the law of the wall, for cells too wide for the layer beside it.
 
-    $$\tau = \rho u_\tau^2, \qquad y^+ = u^+ + e^{-\kappa B} \Big(e^{\kappa u^+} - 1 - \kappa u^+ - \tfrac12 (\kappa u^+)^2 -
-    \tfrac16 (\kappa u^+)^3\Big) \qquad \text{or, rough,} \quad u_\tau = \frac{\kappa u}{\ln(y / z_0)}$$
+    $$\tau = \rho u_\tau^2, \qquad y^+ = u^+ + e^{-\kappa B} \Big(e^x - 1 - x - \tfrac12 x^2 - \tfrac16 x^3\Big), \quad x = \kappa u^+
+    \qquad \text{or, rough,} \quad u_\tau = \frac{\kappa u}{\ln(y / z_0)}$$
 
     with the velocity u along the wall, less that of the wall, in the middle of a cell, its distance y from the wall,
     $u^+ = u / u_\tau$ and $y^+ = y u_\tau / \nu$. The stress points along u. A smooth wall is one formula from the viscous sublayer,
