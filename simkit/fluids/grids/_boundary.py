@@ -49,12 +49,12 @@ class NoSlip(Boundary):
 class WallModel(Boundary):
     r"""A wall of an `IncompressibleFlow` with the stress of the law of the wall, for cells too wide for the layer beside it.
 
-    $$\tau = \rho u_\tau^2, \qquad y^+ = u^+ + e^{-\kappa B} \Big(e^x - 1 - x - \tfrac12 x^2 - \tfrac16 x^3\Big), \quad x = \kappa u^+
-    \qquad \text{or, rough,} \quad u_\tau = \frac{\kappa u}{\ln(y / z_0)}$$
+    $$\tau = \rho u_\tau^2, \qquad y^+ = u^+ + e^{-\kappa B} \Big(e^x - 1 - x - \tfrac12 x^2 - \tfrac16 x^3\Big), \quad
+    x = \kappa u^+ \qquad \text{or, rough,} \quad u_\tau = \frac{\kappa u}{\ln(y / z_0)}$$
 
     with the velocity u along the wall, less that of the wall, in the middle of a cell, its distance y from the wall,
-    $u^+ = u / u_\tau$ and $y^+ = y u_\tau / \nu$. The stress points along u. A smooth wall is one formula from the viscous sublayer,
-    where it is `NoSlip`, to the logarithm. No flow goes through it.
+    $u^+ = u / u_\tau$ and $y^+ = y u_\tau / \nu$. The stress points along u. A smooth wall has one formula from the viscous
+    sublayer, where it is `NoSlip`, to the logarithm. No flow goes through it.
 
     - `velocity`: that of the wall, as `NoSlip` has it.
     - `roughness`: $z_0$, the height at which the logarithm is 0, in the grid's unit of length; a number, or a profile by the cells
