@@ -28,8 +28,8 @@ class Flattening:
 
     Numbers stand leaf after leaf, as `ravel_pytree` has them. Where devices hold parts of leaves (`System.shardings`), numbers
     stand device after device, and leaf after leaf within each: a device then holds one piece of the flat array, and nothing
-    travels on either way. Leaves that all devices hold, which are small beside the others, are dealt out, their last number repeated
-    until all get as many, and gathered on the way back.
+    travels on either way. Leaves that all devices hold, which are small beside the others, are dealt out, their last number
+    repeated until all get as many, and gathered on the way back.
     """
 
     def __init__(self, system: System, state: State) -> None:
