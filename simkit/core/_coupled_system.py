@@ -164,7 +164,7 @@ class CoupledSystem(System):
         return {name: part.decode(together(state[name])) for name, part in self.parts.items()}
 
     def shardings(self, state: State) -> Any:
-        """Those of the parts; numbers of parts that no device divides are on all of them."""
+        """Return those of the parts; numbers of parts that no device divides are on all of them."""
         found = {name: part.shardings(together(state[name])) for name, part in self.parts.items()}
         known = jax.tree.leaves(found)
         if not known:
