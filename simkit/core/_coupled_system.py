@@ -7,6 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.sharding import NamedSharding, PartitionSpec
 from jaxtyping import Array
 
 from .._doors import shown
@@ -161,6 +162,19 @@ class CoupledSystem(System):
 
     def decode(self, state: State) -> State:
         return {name: part.decode(together(state[name])) for name, part in self.parts.items()}
+
+    def shardings(self, state: State) -> Any:
+        """Return those of the parts; numbers of parts that no device divides are on all of them."""
+        found = {name: part.shardings(together(state[name])) for name, part in self.parts.items()}
+        known = jax.tree.leaves(found)
+        if not known:
+            return None
+        whole = NamedSharding(known[0].mesh, PartitionSpec())
+        is_pair = lambda x: isinstance(x, Pair)
+        both = lambda x, y: Pair(x, x) if is_pair(y) else x
+        each = lambda shardings, y: jax.tree.map(lambda y, x: both(x, y), y, shardings, is_leaf=is_pair)
+        kept = lambda y: jax.tree.map(lambda _: whole, y)
+        return {name: kept(state[name]) if x is None else each(x, state[name]) for name, x in found.items()}
 
     @classmethod
     def example(cls) -> Example:

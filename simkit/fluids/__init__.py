@@ -26,6 +26,7 @@ from .grids._boundary import NoSlip as NoSlip
 from .grids._boundary import Outflow as Outflow
 from .grids._boundary import Periodic as Periodic
 from .grids._boundary import Piecewise as Piecewise
+from .grids._boundary import WallModel as WallModel
 from .grids._boundary import as_boundaries as as_boundaries  # internal
 from .grids._grid import Grid as Grid
 from .grids._grid import stretched_faces as stretched_faces
@@ -86,6 +87,8 @@ from .sphere._starts import rossby_haurwitz as rossby_haurwitz
 from .sphere._starts import zonal_flow as zonal_flow
 from .sphere._stations import Stations as Stations
 from .staggered._closure import DynamicSmagorinsky as DynamicSmagorinsky
+from .staggered._free_body import BodyState as BodyState
+from .staggered._free_body import FreeMotion as FreeMotion
 from .staggered._incompressible import IncompressibleFlow as IncompressibleFlow
 from .staggered._obstacle import Box as Box
 from .staggered._obstacle import Disk as Disk

@@ -1,5 +1,7 @@
 """Steps by a Courant number or an error estimate on grids over devices: those of one device, and no device gathers a state."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -100,6 +102,49 @@ CASES = [
 @pytest.mark.parametrize(("make", "layout", "step", "gradient"), CASES)
 def test_states_and_gradients_are_those_of_one_device(make, layout, step, gradient):
     compare(make, layout, step, gradient)
+
+
+class Pump(simkit.PlainSystem):
+    """Three numbers beside a field, which devices do not share evenly."""
+
+    rate: simkit.Scalar = simkit.quantity(1.0)
+
+    def vector_field(self, t, y, inputs):
+        return jnp.stack([inputs["level"] - self.rate * y[0], y[0] - y[1], -y[2]])
+
+    def reads(self):
+        return {"level": simkit.Input()}
+
+    @classmethod
+    def example(cls):
+        return simkit.Example(cls(), jnp.ones(3), jnp.linspace(0.0, 1.0, 3), inputs={"level": 1.0})
+
+
+def pumped(devices):
+    sea, start = water(devices)
+    level = lambda system, t, y, outputs: jnp.mean(y["sea"].height ** 2)
+    return simkit.Coupled({"pump": Pump(), "sea": sea}, {"pump.level": level}), {
+        "pump": jnp.array([0.3, 0.2, 0.1]),
+        "sea": start,
+    }
+
+
+@pytest.mark.parametrize(
+    ("layout", "gradient"),
+    [
+        pytest.param("slabs", False, id="run", marks=pytest.mark.slow),
+        pytest.param("columns", True, id="gradient", marks=pytest.mark.long),
+    ],
+)
+def test_a_coupled_field_is_not_gathered(layout, gradient):
+    """The few numbers of the other part are, in pieces of at most four by two."""
+    step, options = simkit.Adaptive(1e-5), {"solver": simkit.solvers.Tsit5()}
+    _, one = compiled(pumped, None, step, gradient, **options)
+    text, parts = compiled(pumped, LAYOUTS[layout], step, gradient, **options)
+    gathered = re.findall(r"= \w+\[([\d,]*)\]\S* all-gather", text)
+    assert max(np.prod([int(n) for n in shape.split(",")]) for shape in gathered) <= 16
+    for a, b in zip(*map(jax.tree.leaves, (one, parts)), strict=True):
+        np.testing.assert_allclose(b, a, rtol=0, atol=1e-10 * max(1, np.abs(a).max()))  # sums of a gradient over steps
 
 
 @pytest.mark.parametrize(

@@ -120,6 +120,33 @@ def test_a_moved_body_and_scalars_that_react_are_those_of_code():
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-12)  # order of operations in formulas
 
 
+def test_walls_with_the_law_of_the_wall():
+    text = """
+[system]
+model = "incompressible_flow"
+grid = { shape = [4, 4], lengths = [1.0, 1.0] }
+[system.boundaries]
+x = { model = "periodic" }
+y.lower = { model = "wall_model", roughness = 0.01, cell = 2 }
+y.upper = { model = "wall_model", velocity = [1.0, 0.0], kappa = 0.384, intercept = 4.27 }
+[system.parameters]
+viscosity = 0.001
+[y0]
+velocity = { builder = "uniform", values = [1.0, 0.0] }
+"""
+    lower, upper = study_from_text(text).system.boundaries[1]
+    assert isinstance(lower, fluids.WallModel)
+    assert isinstance(upper, fluids.WallModel)
+    assert (float(lower.roughness), lower.cell, upper.cell) == (0.01, 2, 1)
+    assert upper.roughness is None
+    assert np.asarray(upper.velocity).tolist() == [1.0, 0.0]
+    assert (float(upper.kappa), float(upper.intercept), float(lower.intercept)) == (0.384, 4.27, 5.2)
+    with pytest.raises(UnknownNameError, match="no key `rough`"):
+        study_from_text(text.replace("roughness", "rough"))
+    with pytest.raises(StudyError, match="`roughness` of WallModel"):
+        study_from_text(text.replace("0.01", "0.9")).system  # noqa: B018
+
+
 DECAY = """
 [system]
 model = "incompressible_flow"

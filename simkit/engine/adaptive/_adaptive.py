@@ -70,6 +70,8 @@ def pose(task: Task, options: Options, length: Array | None = None) -> Posed:
     member, ops, fixed, way = traced
     # An absolute tolerance for each state.
     atol = jax.tree.map(lambda x: jax.lax.stop_gradient(jnp.asarray(x, dtype)), atol)
+    if way.share != 1:
+        numerics[-1] = numerics[-1] * way.share
     fixed = [*fixed, *numerics, atol if bounded else way.tolerance(atol)]
     plan = Plan(
         member=member,

@@ -26,9 +26,10 @@ class ByLeaf(eqx.Module):
 class Flattening:
     """The way between the encoded state of a system and one flat array.
 
-    Numbers stand leaf after leaf, as `ravel_pytree` has them. Where devices hold parts of all leaves (`System.shardings`), numbers
-    stand device after device instead, and leaf after leaf within each: a device then holds one piece of the flat array, and nothing
-    travels on either way.
+    Numbers stand leaf after leaf, as `ravel_pytree` has them. Where devices hold parts of leaves (`System.shardings`), numbers
+    stand device after device, and leaf after leaf within each: a device then holds one piece of the flat array, and nothing
+    travels on either way. Leaves that all devices hold, which are small beside the others, are dealt out, their last number
+    repeated until all get as many, and gathered on the way back.
     """
 
     def __init__(self, system: System, state: State) -> None:
@@ -58,12 +59,12 @@ class Flattening:
 
     def pieces(self, flat: Array) -> list[Array]:
         """The numbers of each leaf, in an order and a shape that `joined` knows."""
-        counts = [x.size for x in self.leaves]
         if not self.places:
+            counts = [x.size for x in self.leaves]
             return jnp.split(flat, np.cumsum(counts)[:-1]) if counts else []
         count = self.places[0].count
         rows = lax.with_sharding_constraint(flat, self._sharding(flat)).reshape(count, -1)
-        return jnp.split(rows, np.cumsum([n // count for n in counts])[:-1], axis=1)
+        return jnp.split(rows, np.cumsum([place.width for place in self.places])[:-1], axis=1)
 
     def joined(self, pieces: Sequence[Array]) -> Any:
         """The flat array of the numbers of each leaf."""
@@ -84,8 +85,19 @@ class Flattening:
         """An absolute tolerance for each number of the flat array: from one number, from an array as `ravel_pytree` has them, or
         from those of each leaf."""
         if isinstance(atol, ByLeaf):
-            return self.flat(atol.tree)
-        return self.ordered(jnp.broadcast_to(atol, (sum(x.size for x in self.leaves),)))
+            found = self.flat(atol.tree)
+        else:
+            found = self.ordered(jnp.broadcast_to(atol, (sum(x.size for x in self.leaves),)))
+        if self.share == 1:
+            return found
+        repeated = self.joined([place.repeated() for place in self.places])
+        return jnp.where(repeated, jnp.inf, found * self.share)
+
+    @property
+    def share(self) -> float:
+        """The factor of tolerances by which a mean square over the flat array is that over the state, repeated numbers left out."""
+        size = sum(x.size for x in self.leaves)
+        return math.sqrt(size / sum(place.width * place.count for place in self.places)) if self.places else 1.0
 
     def _sharding(self, flat: Array) -> NamedSharding:
         mesh = self.places[0].sharding.mesh
@@ -110,15 +122,27 @@ class _Place:
                 rest //= sharding.mesh.shape[name]
             kept.append(len(self.split))
             self.split.append(rest)
-        self.whole = len(found) == len(names) and math.prod(self.split) == math.prod(leaf.shape)
-        self.order = [*(found[name] for name in names), *kept] if self.whole else []
+        self.dealt = not found  # all devices hold all of it
+        size = math.prod(leaf.shape)
+        self.whole = size > 0 and (self.dealt or (len(found) == len(names) and math.prod(self.split) == size))
+        self.order = [*(found[name] for name in names), *kept] if self.whole and found else []
+        self.width = -(-size // self.count)
 
     def apart(self, x: Array) -> Array:
         """The numbers of each device as a row."""
+        if self.dealt:
+            return jnp.pad(x.reshape(-1), (0, self.width * self.count - x.size), mode="edge").reshape(self.count, -1)
         return x.reshape(self.split).transpose(self.order).reshape(self.count, -1)
+
+    def repeated(self) -> Array:
+        """Which numbers of such rows are repeated."""
+        places = np.arange(self.width * self.count).reshape(self.count, -1)
+        return jnp.asarray(places >= math.prod(self.shape))
 
     def together(self, rows: Array) -> Array:
         """The leaf of such rows."""
+        if self.dealt:
+            return rows.reshape(-1)[: math.prod(self.shape)].reshape(self.shape)
         shape = [self.split[i] for i in self.order]
         return rows.reshape(shape).transpose([int(i) for i in np.argsort(self.order)]).reshape(self.shape)
 
@@ -129,4 +153,5 @@ def _places(shardings: PyTree, leaves: Sequence[jax.ShapeDtypeStruct]) -> list[_
     if len(found) != len(leaves) or not leaves or len({x.dtype for x in leaves}) > 1:
         return []
     places = [_Place(leaf, sharding) for leaf, sharding in zip(leaves, found, strict=True)]
-    return places if all(place.whole for place in places) else []
+    divided = all(place.whole for place in places) and not all(place.dealt for place in places)
+    return places if divided else []

@@ -211,7 +211,7 @@ def _looked_at(
     each = jax.vmap if flat.size <= LARGEST_BATCH else lambda f: functools.partial(jax.lax.map, f)
     rates = each(lambda share: field(begin + share * span, flat))(share)
     # Of irregular weights and signs, so that terms that cancel do not cancel here.
-    count = np.arange(flat.size)
+    count = np.arange(sum(x.size for x in way.leaves))
     weights = way.ordered(((-1.0) ** count * (0.75 + 0.25 * np.cos(2.4 * count))).astype(times.dtype))
     ways = jnp.stack([rates[0], scaled(weights, flat)])
     turned = each(lambda way: jax.jvp(lambda y: field(begin, y), (flat,), (way,))[1])(ways)

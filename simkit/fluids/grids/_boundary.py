@@ -7,9 +7,9 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from ..._doors import check_function, shown
+from ..._doors import check_count, check_function, shown
 from ..._errors import ArgumentError
-from ...core import tracing
+from ...core import POSITIVE, quantity, tracing
 from ._grid import Grid
 from ._values import InputValue, check_steady, given, varies
 
@@ -44,6 +44,43 @@ class NoSlip(Boundary):
 
     serves: ClassVar[tuple[str, ...]] = ("velocity", "gas", "lattice")
     velocity: Any = given(0.0, doc="velocity of the wall")
+
+
+class WallModel(Boundary):
+    r"""A wall of an `IncompressibleFlow` with the stress of the law of the wall, for cells too wide for the layer beside it.
+
+    $$\tau = \rho u_\tau^2, \qquad y^+ = u^+ + e^{-\kappa B} \Big(e^x - 1 - x - \tfrac12 x^2 - \tfrac16 x^3\Big), \quad
+    x = \kappa u^+ \qquad \text{or, rough,} \quad u_\tau = \frac{\kappa u}{\ln(y / z_0)}$$
+
+    with the velocity u along the wall, less that of the wall, in the middle of a cell, its distance y from the wall,
+    $u^+ = u / u_\tau$ and $y^+ = y u_\tau / \nu$. The stress points along u. A smooth wall has one formula from the viscous
+    sublayer, where it is `NoSlip`, to the logarithm. No flow goes through it.
+
+    - `velocity`: that of the wall, as `NoSlip` has it.
+    - `roughness`: $z_0$, the height at which the logarithm is 0, in the grid's unit of length; a number, or a profile by the cells
+        along the wall; None for a smooth wall. A rough wall has no viscous stress.
+    - `cell`: whose velocity is taken, counted from 1 at the wall.
+    - `kappa`, `intercept`: $\kappa$ and B.
+
+    **Good values:** cells of 30 or more wall units along the layer, a tenth or less of its thickness, with a closure for large
+    eddies; cell 1, or 2 and 3, whose velocities the grid resolves better. The law is that of a layer in equilibrium: it is
+    wrong where flow separates or is transitional.
+
+    **Raises:** an `ArgumentError` for a cell that is none; from the flow for a roughness above the cell's middle, and for a smooth
+    wall of a fluid without viscosity.
+
+    Spalding (1961), J. Appl. Mech. 28:455; Larsson, Kawai, Bodart and Bermejo-Moreno (2016), Mech. Eng. Rev. 3:15-00418.
+    """
+
+    serves: ClassVar[tuple[str, ...]] = ("velocity",)
+    velocity: Any = given(0.0, doc="velocity of the wall")
+    roughness: Any = quantity(None, unit="length", support=POSITIVE, doc="roughness length", optional=True)
+    kappa: Any = quantity(0.41, support=POSITIVE, doc="von Karman's constant")
+    intercept: Any = quantity(5.2, doc="intercept of the logarithmic law")
+    cell: int = eqx.field(static=True, default=1)
+
+    def __check_init__(self):
+        check_count("cell", self.cell)
 
 
 class FreeSlip(Boundary):
@@ -256,15 +293,15 @@ def _check_values(grid: Grid, end: Boundary, axis: int) -> None:
             f"The velocity of {type(end).__name__} at axis {axis} must be one number, or have the shape ({d},), or {(d, *face)} "
             f"where it varies, but it has {jnp.shape(velocity)}."
         )
-    across = velocity[axis] if isinstance(end, NoSlip) and velocity is not None and velocity.ndim else 0.0
+    across = velocity[axis] if isinstance(end, NoSlip | WallModel) and velocity is not None and velocity.ndim else 0.0
     if not tracing(across) and np.any(np.asarray(across) != 0):
         raise ArgumentError(
             f"A wall moves along itself only, but that at axis {axis} has the velocity {across} across it. "
             "Give each axis walls of its own, or take `Inflow` and `Outflow` where fluid goes through."
         )
-    for name in ("value", "gradient", "pressure", "density", "surface"):
+    for name in ("value", "gradient", "pressure", "density", "surface", "roughness"):
         value = getattr(end, name, 0.0)
-        shape = () if varies(value) else jnp.shape(value)
+        shape = () if value is None or varies(value) else jnp.shape(value)
         if shape not in ((), face):
             raise ArgumentError(
                 f"The {name} of {type(end).__name__} at axis {axis} must be one number or have the shape {face} of the cells along "

@@ -9,7 +9,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array
 
 from ...core import scaled
-from ..grids._boundary import Boundaries, Dirichlet, Inflow, NoSlip
+from ..grids._boundary import Boundaries, Dirichlet, Inflow, NoSlip, WallModel
 from ..grids._cells import cells
 from ..grids._grid import Grid
 from ._eigenvectors import product
@@ -22,7 +22,9 @@ def smoothed(at: Staggered, boundaries: Boundaries, component: int | None, slope
     `amount` a is the diffusivity times a time. Values on faces of boundaries stay as they are, but for open ends.
     Periodic axes are transformed by Fourier series, others by products with the eigenvectors of their differences.
     """
-    fixed = tuple(tuple(isinstance(end, NoSlip | Inflow | Dirichlet) for end in pair) for pair in boundaries)
+    fixed = tuple(
+        tuple(isinstance(end, NoSlip | WallModel | Inflow | Dirichlet) for end in pair) for pair in boundaries
+    )
     across = component if component is not None and at.walls[component] else None
     lower, upper = (False, False) if across is None else at.open_ends(across)
     plan = _plan(at.grid, at.walls, fixed, component, (lower, upper))

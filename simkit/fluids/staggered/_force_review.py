@@ -16,6 +16,7 @@ from ..grids._checks import check_vector
 from ..grids._grid import Grid
 from ..grids._parts import check_stages
 from ..spectral._force import InputForce
+from ._free_body import FreeMotion, check_free
 from ._obstacle import Obstacle, check_body, with_images
 
 
@@ -63,12 +64,15 @@ def check_pushes(
         )
     if obstacle is not None:
         check_body(obstacle.distance)
-        if obstacle.motion is not None and not callable(obstacle.motion):
+        free = isinstance(obstacle.motion, FreeMotion)
+        if free:
+            check_free(obstacle, grid.dimensions, grid.devices)
+        if obstacle.motion is not None and not free and not callable(obstacle.motion):
             raise ArgumentError(
                 f"Argument `motion` of an Obstacle must be a function of time, but it is {shown(obstacle.motion)}. Write "
                 "`lambda t: jnp.stack([...])` with a component for each axis."
             )
-        if obstacle.motion is not None:
+        if obstacle.motion is not None and not free:
             try:
                 jax.eval_shape(obstacle.motion, jnp.zeros(()))
             except (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError) as error:

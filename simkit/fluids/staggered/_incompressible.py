@@ -33,20 +33,23 @@ from ..grids._grid import Grid
 from ..grids._parts import laid_out, on_its_parts, shardings_of
 from ..grids._values import inputs_of_values
 from ..spectral._force import InputForce
+from ._around import around, moved, near, through
 from ._closure import DynamicSmagorinsky, check_closure, constant, turbulent_viscosity
-from ._cut import Cut, cut
+from ._cut import Cut
 from ._diffusion import smoothed
 from ._ends import balanced, given_ends, slopes_at_ends
 from ._force_review import check_flux, check_parts, check_pushes, note_staggered, review_staggered
-from ._input_force import given_force, inputs_of_force
+from ._free_body import BodyState, body_at_start, check_freed, rate_of_body, told_of_body
+from ._input_force import forces_on, inputs_of_force
 from ._loads import force_on, loads
 from ._momentum import advection, diffusion, scalar_slope, surrounded
-from ._moving import admitted, continued, fastest, motion_of, standing, taken_along
-from ._obstacle import Obstacle, moves, with_images
-from ._projection import Projected, pressure_outside, project, project_through, unconverged
-from ._scalars import FlowScalar, as_scalars, check_reaction, check_start, check_state, lifted, slopes, uniform
-from ._staggered import Components, Staggered, check_alike, ends_of, open_ends_of, to_faces
-from ._state import StaggeredFlow, called, started
+from ._moving import admitted, fastest
+from ._obstacle import Obstacle, moves
+from ._projection import pressure_outside, project, unconverged
+from ._scalars import FlowScalar, as_scalars, check_reaction, check_start, check_state, slopes, uniform
+from ._staggered import Components, Staggered, check_alike, ends_of, open_ends_of
+from ._state import StaggeredFlow, started
+from ._wall_law import check_smooth_walls, check_wall_models, has_wall_models, held_by_walls, mean_wall_stress
 
 LONGER = 100
 """Largest implicit step, in explicit limits of diffusion."""
@@ -67,8 +70,8 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
     boundaries, is taken away.
 
     - `grid`; `viscosity`: $\nu$, kinematic.
-    - `boundaries`: of `Periodic`, `NoSlip` (also moving), `FreeSlip`, `Inflow`, `Outflow`, `FixedPressure` (through which fluid
-        comes and goes) and `Piecewise`. What they give may change along the end and with time.
+    - `boundaries`: of `Periodic`, `NoSlip` (also moving), `WallModel`, `FreeSlip`, `Inflow`, `Outflow`, `FixedPressure` (through
+        which fluid comes and goes) and `Piecewise`. What they give may change along the end and with time.
     - `force`: f, shape (dimensions,), a callable `(t, x) -> components` of the coordinates of each component's faces, or
         `InputForce()`: what the input `force` gives at the centres, or as a tuple of components at their faces.
     - `flux`: "central" (conserves energy), "central4" (what is carried is interpolated to order 4, on equal cells: vortices
@@ -168,6 +171,7 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         self.closure = smagorinsky if isinstance(smagorinsky, DynamicSmagorinsky) else None
         self.smagorinsky = None if self.closure is not None else smagorinsky
         check_closure(grid, self.closure)
+        check_wall_models(grid, self.boundaries)
 
     @property
     def at(self) -> Staggered:
@@ -180,12 +184,14 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         scalar: ArrayLike | Callable[..., ArrayLike] | None = None,
         *,
         scalars: Mapping[str, ArrayLike | Callable[..., ArrayLike]] | None = None,
+        body: ArrayLike | Sequence[Any] | BodyState | None = None,
         time: ArrayLike = 0.0,
     ) -> StaggeredFlow:
         """A state from values at the centres, `(dimensions, *shape)`, or from functions of the coordinates; by default at rest.
 
         `velocity` may be a callable `x -> components`, which is taken at the faces, and `scalar` one that gives an array. `scalars`
-        has the same by name, 0 where left out. `time` is when the state holds, where an inflow changes with time.
+        has the same by name, 0 where left out. `body` is the centre of a free body, or its state. `time` is when the state holds,
+        where an inflow changes with time.
         """
         if velocity is not None and not callable(velocity):
             self.grid.check_field(velocity, "velocity", (self.grid.dimensions,))
@@ -197,8 +203,9 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
             self.grid.check_field(scalar, "scalar")
         named = check_start(self, scalars)
         state, lost, given = started(self._known_at(time), velocity, scalar, named)
+        freed = body_at_start(self.obstacle, self.at.dimensions, body, jnp.asarray(self.viscosity).dtype)
         if moves(self.obstacle):
-            state = StaggeredFlow(admitted(self, time, state.velocity), state.scalar, state.scalars)
+            state = StaggeredFlow(admitted(self, time, state.velocity, freed), state.scalar, state.scalars, freed)
         known = not tracing((self, velocity, lost))
         if known and self.obstacle is not None and not np.isfinite(state.velocity[0]).all():
             moved, mobility = self._admitted(given)
@@ -225,8 +232,10 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
 
     def review(self, y0: object, step: float | None, solver: object) -> None:
         check_numbers(self)
+        check_smooth_walls(self.boundaries, self.viscosity)
         review_staggered(self, y0)
         check_state(self, getattr(y0, "scalars", {}))
+        check_freed(self.obstacle, self.at.dimensions, getattr(y0, "body", None))
 
     def note(self, t: ArrayLike, y: StaggeredFlow) -> str:
         return note_staggered(self, t, y)
@@ -235,15 +244,21 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         if self.obstacle is None:
             return ""
         unforced: Any = dict.fromkeys(self.reads(), 0.0) | {"force": tuple(map(jnp.zeros_like, y.velocity))}
-        field, _ = self._moved(t, self._pushed(t, y, unforced), y.velocity)
-        return unconverged(self.at, self.tolerance, self.iterations, self.cut_at(t, field[0].dtype).mobility, field)
+        here = near(self, t, y.velocity[0].dtype, y.body)
+        field, _ = moved(self, here, self._pushed(t, y, unforced), y.velocity)
+        return unconverged(self.at, self.tolerance, self.iterations, here.cut.mobility, field)
 
     def vector_field(self, t: ArrayLike, y: StaggeredFlow, inputs: Inputs) -> StaggeredFlow:
         now = self._now(t, y, inputs)
         slope = None
         if self.diffusivity is not None:
             slope = uniform(self, on_its_parts(now, IncompressibleFlow.scalar_slope, y, y.scalar), y.velocity, y.scalar)
-        return StaggeredFlow(self._projected(t, y, inputs).velocity, slope, slopes(self, t, y, inputs))
+        pushed, body = self._pushed(t, y, inputs), None
+        if self.obstacle is None:
+            found = project(self.at, pushed)
+        else:
+            _, found, _, body = around(self, t, y, pushed, inputs)
+        return StaggeredFlow(found.velocity, slope, slopes(self, t, y, inputs), body)
 
     def _now(self, t: ArrayLike, y: StaggeredFlow, inputs: Inputs) -> "IncompressibleFlow":
         """The system with what its boundaries give at a time."""
@@ -254,54 +269,19 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         ends = self.boundaries, self.scalar_boundaries
         return scalar_slope(self.at, *ends, y.velocity, y.scalar, self.diffusivity, self.flux)
 
-    def _projected(self, t: ArrayLike, y: StaggeredFlow, inputs: Inputs) -> Projected:
-        """The slope of the velocity, and the pressure."""
-        field = self._pushed(t, y, inputs)
-        return project(self.at, field) if self.obstacle is None else self._around(t, field, y.velocity)
-
-    def _around(self, t: ArrayLike, field: Components, velocity: Components) -> Projected:
-        """The slope of the velocity around the obstacle, from that without pressure and obstacle."""
-        moved, left = self._moved(t, field, velocity)
-        return self._through(moved, self.cut_at(t, field[0].dtype).mobility, left)
-
-    def _moved(self, t: ArrayLike, field: Components, velocity: Components) -> tuple[Components, Array | None]:
-        """The slope without pressure, and the divergence that it shall take away where the obstacle moves."""
-        found = self.cut_at(t, velocity[0].dtype)
-        if moves(self.obstacle):
-            motion = motion_of(self.obstacle, self.at, t, velocity[0].dtype)
-            body = with_images(self._body(t, velocity[0].dtype).distance, self.at.periods)
-            near = self._advected(continued(self.at, body, motion, velocity))
-            field = tuple(f + a - b for f, a, b in zip(field, self._advected(velocity), near, strict=True))
-            moved, rate = taken_along(self.at, found, motion, field, velocity, self.viscosity)
-            return moved, rate * self.at.divergence(velocity)
-        parts = zip(found.mobility, field, found.friction, velocity, strict=True)
-        return tuple(m * f - self.viscosity * c * u for m, f, c, u in parts), None
-
-    def _body(self, t: ArrayLike, dtype: DTypeLike) -> Obstacle:
-        """The obstacle as it stands at a time."""
-        assert self.obstacle is not None
-        return standing(self.obstacle, self.at, t, dtype)
-
-    def cut_at(self, t: ArrayLike, dtype: DTypeLike) -> Cut:
-        """The obstacle as the faces see it at a time."""
-        return cut(self.at, with_images(self._body(t, dtype).distance, self.at.periods), dtype)
-
-    def _through(self, moved: Components, mobility: Components, left: Array | None = None) -> Projected:
-        return project_through(self.at, moved, mobility, self.tolerance, self.iterations, left)
+    def cut_at(self, t: ArrayLike, dtype: DTypeLike, body: BodyState | None = None) -> Cut:
+        """The obstacle as the faces see it at a time; a free one by its state."""
+        return near(self, t, dtype, body).cut
 
     def _pushed(self, t: ArrayLike, y: StaggeredFlow, inputs: Inputs = None) -> Components:
         """The slope of the velocity without pressure and obstacle."""
         now = self._now(t, y, inputs)
         total = on_its_parts(now, IncompressibleFlow._carried, y.velocity)
-        for added in (self._forces(t, y, inputs), None if self.source is None else self.source(t, y.velocity)):
+        for added in (forces_on(self, t, y, inputs), None if self.source is None else self.source(t, y.velocity)):
             if added is not None:
                 total = [a + b for a, b in zip(total, added, strict=True)]
         rates = rates_at(self.grid, self.boundaries, t, y.velocity[0].dtype)
         return slopes_at_ends(self.at, now.boundaries, rates, y.velocity, tuple(total))
-
-    def _advected(self, velocity: Components) -> Components:
-        flow = surrounded(self.at, self.boundaries, velocity)
-        return tuple(advection(self.at, self.boundaries, flow, i, self.flux) for i in range(self.at.dimensions))
 
     def _carried(self, velocity: Components) -> Components:
         """Return advection and diffusion of the velocity, without the values at the ends."""
@@ -309,44 +289,12 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         flow = surrounded(at, self.boundaries, velocity)
         turbulent = turbulent_viscosity(at, flow, self.closure, self.smagorinsky)
         slope = lambda i: diffusion(at, self.boundaries, flow, i, self.viscosity, turbulent)
-        return tuple(slope(i) - advection(at, self.boundaries, flow, i, self.flux) for i in range(at.dimensions))
-
-    def _forces(self, t: ArrayLike, y: StaggeredFlow, inputs: Inputs) -> list[Any] | None:
-        at, dtype = self.at, y.velocity[0].dtype
-        found: list[Any] = [0.0] * at.dimensions
-        if isinstance(self.force, InputForce):
-            found = given_force(at, inputs)
-        elif callable(self.force):
-            found = [called(self.force, t, at.mesh(i, dtype))[i] for i in range(at.dimensions)]
-        elif self.force is not None:
-            found = [self.force[i] for i in range(at.dimensions)]
-        if self.buoyancy is not None:
-            for i in range(at.dimensions):
-                found[i] = found[i] + self.buoyancy[i] * to_faces(at, y.scalar, i)
-        lifts = [lifted(self, y, i) for i in range(at.dimensions)]
-        if lifts[0] is not None:
-            return [a + b for a, b in zip(found, lifts, strict=True)]
-        return None if self.force is None and self.buoyancy is None else found
+        total = tuple(slope(i) - advection(at, self.boundaries, flow, i, self.flux) for i in range(at.dimensions))
+        return held_by_walls(at, self.boundaries, flow, total, self.viscosity)
 
     def drag(self, t: ArrayLike, y: StaggeredFlow, inputs: Inputs = None) -> Array:
         """The force of the fluid on the obstacle for each unit of density, shape (dimensions,)."""
-        pushed = self._pushed(t, y, inputs)
-        return force_on(self._lost(t, y, inputs, pushed, self._around(t, pushed, y.velocity)))
-
-    def _lost(self, t: ArrayLike, y: StaggeredFlow, inputs: Inputs, pushed: Components, found: Projected) -> Components:
-        """The momentum that each face loses to the obstacle in a unit of time; forces on what is inside are none of the fluid's."""
-        forces = self._forces(t, y, inputs)
-        if forces is not None:
-            inside = self.cut_at(t, pushed[0].dtype).inside
-            pushed = tuple(p - s * f for p, s, f in zip(pushed, inside, forces, strict=True))
-        parts = zip(pushed, self.at.gradient(found.pressure), found.velocity, strict=True)
-        lost = [self.at.inner(i, f - g - u) * self.at.volumes(i, f) for i, (f, g, u) in enumerate(parts)]
-        if not moves(self.obstacle):
-            return tuple(lost)
-        # What is inside moves with the body: its momentum is none that the fluid lost.
-        motion, body = motion_of(self.obstacle, self.at, t, pushed[0].dtype), self.cut_at(t, pushed[0].dtype)
-        parts = zip(lost, body.inside, motion.acceleration, strict=True)
-        return tuple(a + s * b * self.at.volumes(i, a) for i, (a, s, b) in enumerate(parts))
+        return force_on(around(self, t, y, self._pushed(t, y, inputs), inputs).lost)
 
     def longest_step(self, t: ArrayLike, state: StaggeredFlow, inputs: Inputs) -> Array:
         at, rate = self.at, jnp.zeros((), state.velocity[0].dtype)
@@ -358,8 +306,11 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         for axis, u in enumerate(state.velocity):
             rate = rate + jnp.max(jnp.abs(u) / at.between(axis, u)) + 2 * diffusing / self.grid.spacing(axis) ** 2
         if moves(self.obstacle):
-            speed = fastest(motion_of(self.obstacle, at, t, rate.dtype), self.cut_at(t, rate.dtype))
+            here = near(self, t, rate.dtype, state.body)
+            assert here.motion is not None
+            speed = fastest(here.motion, here.cut)
             rate = rate + speed / min(self.grid.spacing(axis) for axis in range(at.dimensions))
+            rate = rate + rate_of_body(self.obstacle, at, state.body, rate.dtype)
         return 1 / jnp.maximum(rate, jnp.finfo(rate.dtype).tiny)
 
     def smoothed(self, state: StaggeredFlow, change: StaggeredFlow, time: ArrayLike) -> StaggeredFlow:
@@ -381,7 +332,7 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
             held = tuple(
                 (m * v + (1 - m) * u / (1 + m * near)) / (1 + time * self.viscosity * c) for m, c, v, u in parts
             )
-            velocity = self._through(held, mobility).velocity
+            velocity = through(self, held, mobility).velocity
         if scalar is not None:
             scalar = smoothed(at, self.scalar_boundaries, None, scalar, time * self.diffusivity)
         scalars = {
@@ -392,7 +343,8 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
 
     def outputs(self, t: ArrayLike, y: StaggeredFlow, inputs: Inputs) -> Outputs:
         pushed = self._pushed(t, y, inputs)
-        found = project(self.at, pushed) if self.obstacle is None else self._around(t, pushed, y.velocity)
+        beside = None if self.obstacle is None else around(self, t, y, pushed, inputs)
+        found = project(self.at, pushed) if beside is None else beside.found
         velocity, volumes = self.at.centred(y.velocity), jnp.asarray(self.grid.volumes(), y.velocity[0].dtype)
         outputs = {
             "velocity": velocity,
@@ -404,15 +356,20 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         if y.scalar is not None:
             outputs["scalar"] = y.scalar
         outputs |= y.scalars
-        if self.closure is not None:
+        modelled = has_wall_models(self.boundaries)
+        if self.closure is not None or modelled:
             ends = self._now(t, y, inputs).boundaries
-            outputs["smagorinsky"] = constant(self.at, surrounded(self.at, ends, y.velocity), self.closure)
-        if self.obstacle is not None:
-            mobility = self.cut_at(t, velocity.dtype).mobility
-            outputs["pressure"] = pressure_outside(self.at, mobility, found.pressure)
-            lost = self._lost(t, y, inputs, pushed, found)
-            outputs |= loads(self.at, self._body(t, velocity.dtype), lost, outputs["pressure"])
-        return outputs
+            flow = surrounded(self.at, ends, y.velocity)
+            if self.closure is not None:
+                outputs["smagorinsky"] = constant(self.at, flow, self.closure)
+            if modelled:
+                outputs["wall_stress"] = mean_wall_stress(self.at, ends, flow, self.viscosity)
+        if beside is not None:
+            here = beside.near
+            outputs["pressure"] = pressure_outside(self.at, here.cut.mobility, found.pressure)
+            centre = None if here.place is None else here.place.centre
+            outputs |= loads(self.at, here.body, beside.lost, outputs["pressure"], centre)
+        return outputs | told_of_body(y.body)
 
     def energy(self, y: StaggeredFlow) -> Array:
         """The kinetic energy of the box, which central fluxes conserve, for each unit of density."""
@@ -426,8 +383,8 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         if self.obstacle is None or moves(self.obstacle):
             found = project(self.at, found)  # a body that moves is known with the time: `start` has it
         else:
-            found = self._through(*self._admitted(found))
-        return StaggeredFlow(found.velocity, laid_out(self.grid, y.scalar), laid_out(self.grid, y.scalars))
+            found = through(self, *self._admitted(found))
+        return StaggeredFlow(found.velocity, laid_out(self.grid, y.scalar), laid_out(self.grid, y.scalars), y.body)
 
     def shardings(self, state: StaggeredFlow) -> Any:
         return shardings_of(self.grid, state)

@@ -1,4 +1,4 @@
-"""Forces on staggered grids that an input gives."""
+"""Forces on a flow on a staggered grid: given ones, those of an input, and what scalars lift."""
 
 from typing import Any
 
@@ -10,7 +10,9 @@ from ..._errors import ArgumentError
 from ..._types import Inputs
 from ...core import Input
 from ..spectral._force import InputForce
+from ._scalars import lifted
 from ._staggered import Staggered, to_faces
+from ._state import StaggeredFlow, called
 
 
 def inputs_of_force(force: Any) -> dict[str, Input]:
@@ -37,3 +39,22 @@ def given_force(at: Staggered, inputs: Inputs) -> list[Array | ArrayLike]:
             f"whose shapes are {', '.join(map(str, shapes))}."
         )
     return list(force)
+
+
+def forces_on(system: Any, t: ArrayLike, y: StaggeredFlow, inputs: Inputs) -> list[Any] | None:
+    """The acceleration of the fluid by all forces, at the faces of each component; None where there are none."""
+    at, dtype = system.at, y.velocity[0].dtype
+    found: list[Any] = [0.0] * at.dimensions
+    if isinstance(system.force, InputForce):
+        found = given_force(at, inputs)
+    elif callable(system.force):
+        found = [called(system.force, t, at.mesh(i, dtype))[i] for i in range(at.dimensions)]
+    elif system.force is not None:
+        found = [system.force[i] for i in range(at.dimensions)]
+    if system.buoyancy is not None:
+        for i in range(at.dimensions):
+            found[i] = found[i] + system.buoyancy[i] * to_faces(at, y.scalar, i)
+    lifts = [lifted(system, y, i) for i in range(at.dimensions)]
+    if lifts[0] is not None:
+        return [a + b for a, b in zip(found, lifts, strict=True)]
+    return None if system.force is None and system.buoyancy is None else found

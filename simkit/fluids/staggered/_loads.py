@@ -15,20 +15,29 @@ def force_on(lost: Components) -> Array:
     return jnp.stack([jnp.sum(part) for part in lost])
 
 
-def loads(at: Staggered, obstacle: Obstacle, lost: Components, pressure: Array) -> dict[str, Array]:
-    """Force, lift and torque, and the difference of pressure between the two taps of a body that has them."""
+def loads(
+    at: Staggered, obstacle: Obstacle, lost: Components, pressure: Array, centre: Array | None = None
+) -> dict[str, Array]:
+    """Force, lift and torque, and the difference of pressure between the two taps of a body that has them.
+
+    `centre` is that of a body that moves, beside which faces over a periodic end are.
+    """
     force = force_on(lost)
-    found = {"drag": force, "lift": force[1], "torque": _torque(at, obstacle, lost)}
+    found = {"drag": force, "lift": force[1], "torque": _torque(at, obstacle, lost, centre)}
     if obstacle.taps is not None:
         first, second = (_on_surface(at, obstacle, place, pressure) for place in obstacle.taps)
         found["pressure_difference"] = first - second
     return found
 
 
-def _torque(at: Staggered, obstacle: Obstacle, lost: Components) -> Array:
+def _torque(at: Staggered, obstacle: Obstacle, lost: Components, centre: Array | None) -> Array:
     """About the pivot: one number in two dimensions, three in three. Faces of a body over a periodic end are beside each other."""
     d, dtype, pivot = at.dimensions, lost[0].dtype, obstacle.pivot
-    places = [seen_from(obstacle.distance, at.mesh(i, dtype), at.periods) for i in range(d)]
+    if centre is None:
+        seen = lambda x: seen_from(obstacle.distance, x, at.periods)
+    else:
+        seen = lambda x: tuple(map(nearest_image, x, centre, at.periods))
+    places = [seen(at.mesh(i, dtype)) for i in range(d)]
     arm = lambda i, j: places[i][j] - (0 if pivot is None else pivot[j])
     about = lambda i, j: jnp.sum(arm(j, i) * lost[j]) - jnp.sum(arm(i, j) * lost[i])
     return about(0, 1) if d == 2 else jnp.stack([about(1, 2), about(2, 0), about(0, 1)])

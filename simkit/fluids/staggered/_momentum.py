@@ -62,15 +62,20 @@ def _carried_along(at: Staggered, boundaries: Boundaries, flow: Surrounded, i: i
 
 def _carried_across(at: Staggered, boundaries: Boundaries, flow: Surrounded, i: int, j: int, flux: str) -> Array:
     """d(u_j u_i)/dx_j, by its values at the edges where faces across both axes meet."""
-    u, m, n, wide = flow.velocity[i], at.faces(i), at.grid.shape[j], _kept(at, flow, i, j)
-    other = cells(_kept(at, flow, j, i, j), j, 1, n + 2)
-    lower, upper = at.shares(i, other)
-    carrier = lower * cells(other, i, 0, m) + upper * cells(other, i, 1, m + 1)
+    u, n, wide = flow.velocity[i], at.grid.shape[j], _kept(at, flow, i, j)
+    carrier = at_edges(at, flow, j, i)
     mean = 0.5 * (cells(wide, j, 0, n + 1) + cells(wide, j, 1, n + 2))
     ends = int(at.walls[j])
     carried = mean if flux == "central" else _between(flux, _wider(u, wide, j, boundaries), j, carrier, ends)
     through = carrier * carried
     return over(cells(through, j, 1, n + 1) - cells(through, j, 0, n), at.widths(j, u))
+
+
+def at_edges(at: Staggered, flow: Surrounded, j: int, i: int) -> Array:
+    """Component j at the edges where faces across j and i meet: faces 0 to n along j, those with values along i."""
+    m, other = at.faces(i), cells(_kept(at, flow, j, i, j), j, 1, at.grid.shape[j] + 2)
+    lower, upper = at.shares(i, other)
+    return lower * cells(other, i, 0, m) + upper * cells(other, i, 1, m + 1)
 
 
 def _wider(u: Array, wide: Array, axis: int, boundaries: Boundaries) -> Array:

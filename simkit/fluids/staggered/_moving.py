@@ -10,11 +10,13 @@ advection needs the slope of the velocity up to the surface. Faces inside, next 
 distance would have there (`continued`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import ArrayLike, DTypeLike
 from jaxtyping import Array
 
@@ -34,11 +36,47 @@ class Motion(NamedTuple):
     acceleration: Components
 
 
-def standing(obstacle: Obstacle, at: Staggered, t: ArrayLike, dtype: DTypeLike) -> Obstacle:
-    """A body as it stands at a time, with its pivot and taps."""
+class Kinematics(NamedTuple):
+    """Place, velocity and acceleration of a body at a time."""
+
+    centre: Array
+    angle: Array
+    speed: Array
+    spin: Array
+    push: Array
+    twist: Array
+
+    def across(self, at: Staggered, x: Sequence[Array], i: int) -> Array:
+        """Component i of the velocity at places x, in two dimensions, for an angular velocity of 1."""
+        other = 1 - i
+        apart = nearest_image(x[other] - self.centre[other], 0.0, at.periods[other])
+        return -apart if i == 0 else apart
+
+
+def kinematics(
+    obstacle: Obstacle, at: Staggered, t: ArrayLike, dtype: DTypeLike, body: Any = None
+) -> Kinematics | None:
+    """The motion of a body: as it is told, or of a free one by its state, without acceleration; None at rest."""
     if not moves(obstacle):
+        return None
+    if body is not None:
+        none = jnp.zeros((), dtype)
+        held = obstacle.motion.kept(at.dimensions)
+        speed = jnp.where(np.isin(np.arange(at.dimensions), held), body.velocity, 0)
+        angle, spin = (none if x is None else x for x in (body.angle, body.spin))
+        return Kinematics(body.centre, angle, speed, spin, jnp.zeros_like(speed), none)
+    place = lambda s: moved_place(obstacle.motion(s), at.dimensions, dtype)
+    rates = lambda s: jax.jvp(place, (s,), (jnp.ones_like(s),))
+    time = jnp.asarray(t, dtype)
+    ((centre, angle), (speed, spin)), (_, (push, twist)) = jax.jvp(rates, (time,), (jnp.ones_like(time),))
+    return Kinematics(centre, angle, speed, spin, push, twist)
+
+
+def standing(obstacle: Obstacle, at: Staggered, place: Kinematics | None) -> Obstacle:
+    """A body as it stands in its place, with its pivot and taps."""
+    if place is None:
         return obstacle
-    centre, angle = moved_place(obstacle.motion(jnp.asarray(t, dtype)), at.dimensions, dtype)
+    centre, angle, dtype = place.centre, place.angle, place.centre.dtype
 
     def distance(x: tuple[Array, ...]) -> Array:
         apart = [nearest_image(a - c, 0.0, period) for a, c, period in zip(x, centre, at.periods, strict=True)]
@@ -59,22 +97,19 @@ def _turned(x: list[Array], angle: Array) -> tuple[Array, ...]:
     return c * x[0] - s * x[1], s * x[0] + c * x[1]
 
 
-def motion_of(obstacle: Obstacle, at: Staggered, t: ArrayLike, dtype: DTypeLike) -> Motion:
+def motion_of(at: Staggered, place: Kinematics) -> Motion:
     """The velocities of a body that is moved, at the faces of each component."""
-    place = lambda s: moved_place(obstacle.motion(s), at.dimensions, dtype)
-    rates = lambda s: jax.jvp(place, (s,), (jnp.ones_like(s),))
-    time = jnp.asarray(t, dtype)
-    ((centre, _), (speed, spin)), (_, (push, twist)) = jax.jvp(rates, (time,), (jnp.ones_like(time),))
+    (centre, _, speed, spin, push, twist), dtype = place, place.centre.dtype
     velocity, change, acceleration = [], [], []
     for i in range(at.dimensions):
         x = at.mesh(i, dtype)
         if at.dimensions == 2:
-            other = 1 - i
-            apart = [nearest_image(a - c, 0.0, period) for a, c, period in zip(x, centre, at.periods, strict=True)]
             sign = -1.0 if i == 0 else 1.0
-            velocity.append(speed[i] + sign * spin * apart[other])
-            change.append(push[i] + sign * (twist * apart[other] - spin * speed[other]))
-            acceleration.append(push[i] + sign * twist * apart[other] - spin**2 * apart[i])
+            across = place.across(at, x, i)
+            along = nearest_image(x[i] - centre[i], 0.0, at.periods[i])
+            velocity.append(speed[i] + spin * across)
+            change.append(push[i] + twist * across - sign * spin * speed[1 - i])
+            acceleration.append(push[i] + twist * across - spin**2 * along)
         else:
             velocity.append(jnp.broadcast_to(speed[i], x[0].shape))
             change.append(jnp.broadcast_to(push[i], x[0].shape))
@@ -127,11 +162,13 @@ def continued(at: Staggered, distance: Callable[..., Array], motion: Motion, vel
     return tuple(found)
 
 
-def admitted(system: Any, t: ArrayLike, velocity: Components) -> Components:
+@eqx.filter_jit
+def admitted(system: Any, t: ArrayLike, velocity: Components, body: Any = None) -> Components:
     """A velocity with that of a body that moves inside it, without divergence."""
     dtype = velocity[0].dtype
-    found = system.cut_at(t, dtype)
-    motion = motion_of(system.obstacle, system.at, t, dtype)
+    found, place = system.cut_at(t, dtype, body), kinematics(system.obstacle, system.at, t, dtype, body)
+    assert place is not None
+    motion = motion_of(system.at, place)
     parts = zip(found.mobility, velocity, motion.velocity, strict=True)
     joined = tuple(m * u + (1 - m) * v for m, u, v in parts)
     return project_through(system.at, joined, found.mobility, system.tolerance, system.iterations).velocity

@@ -31,8 +31,9 @@ class Obstacle(eqx.Module):
     - `taps`: two points, shape (2, dimensions). The output `pressure_difference` is the pressure on the surface closest to the
         first, less that closest to the second.
     - `motion`: a callable `t -> centre`, shape (dimensions,), of a body that is moved, or in two dimensions `t -> (centre, angle)`
-        with the angle in radians; None for a body at rest. Distance, pivot and taps are then told in coordinates of the body, whose
-        origin is at the centre. Its numbers are parameters with gradients, too. A body should take some four steps for a cell.
+        with the angle in radians; a `FreeMotion` of one that moves freely; None for a body at rest. Distance, pivot and taps are
+        then told in coordinates of the body, whose origin is at the centre. Its numbers are parameters with gradients, too. A body
+        should take some four steps for a cell.
 
     Gibou, Fedkiw, Cheng and Kang (2002), J. Comput. Phys. 176:205, for the friction.
     """

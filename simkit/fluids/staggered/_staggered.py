@@ -261,9 +261,10 @@ def across(at: Staggered, value: Array, axis: int, like: Array, lower: bool) -> 
     return _face(at, value[axis], axis, axis, like)
 
 
-def on_end(at: Staggered, value: Array, axis: int, like: Array) -> Array:
-    """A number, or a profile by the cells along an end of an axis, in the shape of `like` at the end's faces."""
-    return _face(at, value, axis, None, like)
+def on_end(at: Staggered, value: Array, axis: int, like: Array, component: int | None = None) -> Array:
+    """A number, or a profile by the cells along an end of an axis, in the shape of `like` at the end's faces, or at those of a
+    component along it."""
+    return _face(at, value, axis, component, like)
 
 
 def blended(at: Staggered, boundary: Piecewise, axis: int, component: int | None, first: Array, second: Array) -> Array:

@@ -11,6 +11,7 @@ from jaxtyping import Array, PyTree
 
 from ...core import as_float_array, quantity
 from ._ends import balanced, with_ends
+from ._free_body import BodyState
 from ._projection import project
 from ._staggered import Components, to_faces
 
@@ -24,12 +25,13 @@ class StaggeredFlow(eqx.Module):
 
     Along its own axis a component has one value more than there are cells where the axis has ends. `IncompressibleFlow.start` makes
     one from values at the centres, `outputs` has the velocity there. `scalar` is that of a system with a `diffusivity`, `scalars`
-    are those of one with `scalars`, by name.
+    are those of one with `scalars`, by name, and `body` is that of a free one.
     """
 
     velocity: Components = eqx.field(converter=_components)
     scalar: Any = quantity(None, optional=True)
     scalars: dict[str, Array] = eqx.field(default_factory=dict)
+    body: BodyState | None = None
 
 
 @eqx.filter_jit

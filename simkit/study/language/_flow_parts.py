@@ -1,4 +1,4 @@
-"""[system.obstacle], [system.scalars], [system.reaction] and [system.smagorinsky] of a study of incompressible flow."""
+"""Bodies, scalars with reactions, closures and modelled walls of a study of incompressible flow."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -169,3 +169,14 @@ def read_closure(table: Section, grid: fluids.Grid) -> fluids.DynamicSmagorinsky
             average.append(known.index(str(name)))
     table.finish()
     return fluids.DynamicSmagorinsky(average)
+
+
+def read_wall_model(table: Section) -> fluids.WallModel:
+    """A wall with the stress of the law of the wall."""
+    options: dict[str, Any] = {key: table.number(key) for key in ("roughness", "kappa", "intercept") if key in table}
+    if "velocity" in table:
+        one = is_number(table.table.get("velocity"))
+        options["velocity"] = np.asarray(table.number("velocity") if one else table.numbers("velocity"), float)
+    if "cell" in table:
+        options["cell"] = table.count("cell")
+    return fluids.WallModel(**options)

@@ -11,7 +11,7 @@ from jax.typing import ArrayLike
 from ... import fluids
 from ..._errors import StudyError, check_known
 from ...core import System
-from ._flow_parts import AXES, read_closure, read_obstacle, read_reaction, read_scalars
+from ._flow_parts import AXES, read_closure, read_obstacle, read_reaction, read_scalars, read_wall_model
 from ._grids import FIELDS, VELOCITIES, Make, built, read_grid
 from ._section import Section, at_place, is_number
 
@@ -98,6 +98,7 @@ def _needed(kind: Callable[[Any], Any], key: str) -> Callable[[Section], Any]:
 
 WALLS: Ends = {"periodic": lambda _: fluids.Periodic(), "free_slip": lambda _: fluids.FreeSlip()}
 STICKY: Ends = {"no_slip": _optional(fluids.NoSlip, "velocity")}
+MODELLED: Ends = {"wall_model": read_wall_model}
 OPEN: Ends = {"open": lambda _: fluids.Open()}
 FLOWING: Ends = {
     "inflow": _needed(fluids.Inflow, "velocity"),
@@ -110,7 +111,7 @@ SCALAR: Ends = {
     "neumann": _optional(fluids.Neumann, "gradient"),
 }
 BOUNDARIES: Mapping[type[System], Mapping[str, Ends]] = {
-    fluids.IncompressibleFlow: {"boundaries": {**WALLS, **STICKY, **FLOWING}, "scalar_boundaries": SCALAR},
+    fluids.IncompressibleFlow: {"boundaries": {**WALLS, **STICKY, **MODELLED, **FLOWING}, "scalar_boundaries": SCALAR},
     fluids.CompressibleFlow: {"boundaries": {**WALLS, **STICKY, **OPEN}},
     fluids.ShallowWater: {"boundaries": {**WALLS, **OPEN, "level": _needed(fluids.Level, "surface")}},
     fluids.MultilayerShallowWater: {"boundaries": {**WALLS, **OPEN}},
