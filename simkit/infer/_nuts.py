@@ -144,7 +144,8 @@ def as_arrays(held: Mapping[str, np.ndarray]) -> Chain:
     """
     real = jnp.result_type(float)
     kinds = {name: real if np.issubdtype(x.dtype, np.floating) else x.dtype for name, x in held.items()}
-    return Chain(**{name: np.asarray(x, kinds[name]) for name, x in held.items()})
+    found: dict[str, Any] = {name: np.asarray(x, kinds[name]) for name, x in held.items()}
+    return Chain(**found)
 
 
 def searching(held: Mapping[str, np.ndarray]) -> Chain:
@@ -215,8 +216,9 @@ def advance(target: Target, method: NUTS, roots: Array, chains: Chain, keys: Arr
 def block_of(method: NUTS, part: Part) -> Block:
     """The part of a block that a program of chains is told."""
     real = jnp.result_type(float)
-    flags = np.asarray(part.warming), np.asarray(part.learning)
-    return Block(np.asarray(part.until, np.int32), *flags, np.asarray(method.target_accept, real))
+    told = (part.until, np.int32), (part.warming, bool), (part.learning, bool), (method.target_accept, real)
+    found: list[Any] = [np.asarray(value, kind) for value, kind in told]
+    return Block(*found)
 
 
 def retuned(chain: Chain, part: Part) -> Chain:

@@ -84,7 +84,7 @@ class Run:
 
         return jax.tree.map(joined, *blocks)
 
-    def _advanced(self, frame: Frame, chains: Chain, keys: Array, part: Part, stage: str) -> tuple[Chain, Chains]:
+    def _advanced(self, frame: Frame, chains: Chain, keys: np.ndarray, part: Part, stage: str) -> tuple[Chain, Chains]:
         """Chains after a block; of several processes each takes its share of them there, and gets the others."""
         block = block_of(self.method, part)
 

@@ -193,7 +193,7 @@ class _Coordinates:
 
 
 def _reduced(box: Any) -> Any:
-    """Vectors of a cell in the form that OpenMM takes, from which files that were rounded may be off; None of a cell of no volume."""
+    """Vectors of a cell in the form that OpenMM takes, from which rounded files may be off; None of a cell of no volume."""
     from openmm import Vec3, unit
 
     a, b, c = (np.asarray(row) for row in unit.Quantity(box).value_in_unit(unit.nanometer))  # type: ignore[attr-defined]

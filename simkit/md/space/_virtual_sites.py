@@ -25,8 +25,9 @@ class VirtualSites(eqx.Module):
     $$x_s = x_1 + a (x_2 - x_1) + b (x_3 - x_1) + p_x \hat e_x + p_y \hat e_y + p_z \hat e_z,$$
 
     where $\hat e_x$ points along $u_x = \alpha_x (x_2 - x_1) + \beta_x (x_3 - x_1)$, $\hat e_z$ along $u_x \times u_y$ with $u_y$
-    from $\alpha_y, \beta_y$, and $\hat e_y = \hat e_z \times \hat e_x$. Their forces act on those atoms. Sites are no rows of the state: potentials, species, charges and exclusions count them after
-    the atoms, so that the first site of N atoms has the index N.
+    from $\alpha_y, \beta_y$, and $\hat e_y = \hat e_z \times \hat e_x$. Their forces act on those atoms. Sites are no rows of the
+    state: potentials, species, charges and exclusions count them after the atoms, so that the first site of N atoms has the index
+    N.
 
     **Arguments:**
 
@@ -50,7 +51,9 @@ class VirtualSites(eqx.Module):
     parents: Int[Array, "sites 3"]
     weights: Float[Array, "*sites 2"] = quantity(doc="shares of the second and third atom")
     cross: Float[Array, "*sites"] | None = quantity(unit="1/length", doc="factor of the cross product", optional=True)
-    local: Float[Array, "*sites 3"] | None = quantity(unit="length", doc="place in the frame of the atoms", optional=True)
+    local: Float[Array, "*sites 3"] | None = quantity(
+        unit="length", doc="place in the frame of the atoms", optional=True
+    )
     axes: Float[Array, "*sites 2 2"] | None = quantity(doc="directions of the frame", optional=True)
 
     def __init__(
