@@ -1,4 +1,4 @@
-"""What one more datum of a series tells, whose residual is correlated with those that are there."""
+"""Information of one more datum of a series, whose residual is correlated with those that are there."""
 
 import dataclasses
 from typing import Any

@@ -161,7 +161,7 @@ def test_a_coarse_channel(friction):
     velocity is that of the law within 2.5 %.
 
     Measured: 1.3 % over the lower half of the layer; the bulk velocity at 2000 is 21.45, that of direct simulation 21.8 (Lee and
-    Moser 2015, J. Fluid Mech. 774:395: 43,478 / 1995). `NoSlip` on this grid goes on to accelerate: its stress is 0.05.
+    Moser 2015, J. Fluid Mech. 774:395: 43,478 / 1995).
     """
     grid = Grid((16, 12, 16), (2 * np.pi, 2.0, np.pi))
     walls = [Periodic(), WallModel(), Periodic()]

@@ -135,7 +135,7 @@ class _Place:
         return x.reshape(self.split).transpose(self.order).reshape(self.count, -1)
 
     def repeated(self) -> Array:
-        """Which numbers of such rows are repeated."""
+        """The numbers of such rows that are repeated."""
         places = np.arange(self.width * self.count).reshape(self.count, -1)
         return jnp.asarray(places >= math.prod(self.shape))
 
