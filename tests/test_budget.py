@@ -126,7 +126,8 @@ def test_draws_end_and_go_on_to_the_same_draws(tmp_path, problem):
     start = simkit.fit(problem, starts=2)
     with pytest.raises(simkit.TimeUpError, match=r"in the warm-up, before the first draw\. What is done is kept"):
         simkit.sample(problem, start=start, store=tmp_path / "cut", within=1.5, **asked)
-    cut = simkit.sample(problem, start=start, store=tmp_path / "cut", within=4.5, **asked)
+    # A second before each block, and a warm-up of four blocks, of which the first call kept some.
+    cut = simkit.sample(problem, start=start, store=tmp_path / "cut", within=6.5, **asked)
     assert cut.draws.shape[1] == 20
     assert cut.warnings[0] == "The time of `within` was up: 20 of 40 draws a chain are there. The same call goes on."
     simkit.save(tmp_path / "cut.h5", posterior=cut)

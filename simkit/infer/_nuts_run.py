@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -88,7 +89,7 @@ class Run:
         """Chains after a block; of several processes each takes its share of them there, and gets the others."""
         block = block_of(self.method, part)
 
-        def here(roots: Array, keys: Array, *state: Array) -> tuple[Chain, Chains]:
+        def here(roots: Any, keys: Any, *state: Any) -> tuple[Chain, Chains]:
             return awaited(
                 advance(self.target, self.method, roots, Chain(*state), keys, block, self.size), "sample", stage
             )
