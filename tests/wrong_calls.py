@@ -222,11 +222,11 @@ ROWS = {
     "wall model, a float for its cell": (lambda: fluids.WallModel(cell=1.5), "`cell` must be a whole number"),
     "wall model, a text for its roughness": (
         lambda: fluids.WallModel(roughness="rough"),
-        "`roughness` must be a number",
+        "must be a real number or an array of real numbers, but one is given 'rough'",
     ),
     "free body, a text for its density": (lambda: fluids.FreeMotion("heavy"), "`density` must be a number"),
     "free body, a number for its axes": (lambda: fluids.FreeMotion(axes=1), "`axes` of FreeMotion must hold axes"),
-    "state of a body, a text": (lambda: fluids.BodyState("here", [0.0, 0.0]), "`centre` must"),
+    "state of a body, a text": (lambda: fluids.BodyState("here", [0.0, 0.0]), "must be a real number or an array"),
     "closure, an axis that is none": (lambda: fluids.DynamicSmagorinsky(average=(7,)), "`average` must hold axes"),
     "scalars of a flow, a list": (
         lambda: fluids.IncompressibleFlow(fluids.Grid((8, 8)), scalars=[fluids.FlowScalar(0.1)]),

@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from .._errors import ArgumentError
 from .._progress import clock
 from ..stores import write_text
 from ..study.runs import StoreProgress, progress_of
@@ -27,6 +28,12 @@ progress{{width:12em}}</style></head><body><h1>{title}</h1><p>{date}</p>
 
 
 def progress(options: argparse.Namespace) -> int:
+    if options.html is not None and (
+        options.html.suffix.lower() not in (".html", ".htm") or not options.html.parent.is_dir()
+    ):
+        raise ArgumentError(
+            f"Option --html must name a page to write in a folder that is there, `progress.html`, not `{options.html}`."
+        )
     while True:
         found = progress_of(options.folder)
         if options.html is not None:

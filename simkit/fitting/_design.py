@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from .._doors import shown
 from .._errors import ArgumentError, check_known
-from ..core import Status, full_products, name_width
+from ..core import StaticSystem, Status, full_products, name_width
 from ..engine import note_trace
 from ..problem import (
     AutocorrelatedData,
@@ -98,17 +98,23 @@ def plan(
     if not isinstance(problem.likelihood, CorrelatedData | AutocorrelatedData):
         check_independent(problem, "`plan`")
     check_fit(fit, problem)
+    if outputs is not None and not (
+        isinstance(outputs, Sequence) and outputs and all(isinstance(name, str) for name in outputs)
+    ):
+        raise ArgumentError(f"Argument `outputs` must hold names of outputs with data, but it is {shown(outputs)}.")
     outputs = tuple(problem.data) if outputs is None else (outputs,) if isinstance(outputs, str) else tuple(outputs)
     # As a plan itself calls those that are measured together.
     outputs = tuple(part for name in outputs for part in ([name] if name in problem.data else str(name).split(" and ")))
     for name in outputs:
         check_known(name, problem.data, "output with data")
-    if not isinstance(count, int) or count < 1:
+    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
         raise ArgumentError(f"Argument `count` must be a positive integer, but it is {count!r}.")
     try:
         times = np.atleast_1d(np.asarray(times, float))
     except (TypeError, ValueError) as error:
         raise ArgumentError(f"Argument `times` must be numbers, but it is {shown(times)}.") from error
+    if times.ndim > 1 and not isinstance(problem.base.system, StaticSystem):
+        raise ArgumentError(f"Argument `times` must be numbers in one row, but it has the shape {times.shape}.")
     asked = problem.at(times)
     kinds = _measured(asked, outputs)
     outputs = tuple(" and ".join(kind) for kind in kinds)

@@ -66,6 +66,8 @@ def _distinct(
     order = order[np.isfinite(value[order])]
     if not len(order):
         return z[:0]
+    if value[order[-1]] - value[order[0]] < ALIKE:  # one optimum, or several that are worth the same
+        return z[order[:1]]
     scale = _scale(z[order])
     kept: list[int] = []
     for i in order:

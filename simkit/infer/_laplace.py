@@ -1,5 +1,7 @@
 """Normal approximations of the posterior: from the fit's covariance, or by variational inference."""
 
+import math
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -10,6 +12,8 @@ from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 from numpyro.infer import SVI, Trace_ELBO
 from numpyro.infer.autoguide import AutoMultivariateNormal
 
+from .._doors import check_count, shown
+from .._errors import ArgumentError
 from ..engine import awaited, note_trace
 from ._modes import Modes, describe_modes
 from ._posterior import Posterior
@@ -33,6 +37,15 @@ class Variational(eqx.Module):
     steps: int = eqx.field(static=True, default=2000)
     learning_rate: float = eqx.field(static=True, default=0.01)
     particles: int = eqx.field(static=True, default=4)
+
+    def __check_init__(self) -> None:
+        for name in ("steps", "particles"):
+            check_count(name, getattr(self, name))
+        rate = self.learning_rate
+        if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate < math.inf:
+            raise ArgumentError(
+                f"Argument `learning_rate` must be a positive number, such as 0.01, but it is {shown(rate)}."
+            )
 
 
 def sample_laplace(

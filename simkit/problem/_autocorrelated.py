@@ -39,7 +39,8 @@ class Autocorrelated(AbstractNoise):
 
     For equal steps and no white noise it is an autoregressive process of first order. Times may be uneven and data missing. Each
     experiment, and each number of an output with several, has a process of its own. A problem with it takes `fit` (by Fisher
-    scoring), `profile`, `sample`, `predict`, `calibrate`, `check`, an `Individual` and `compare` by evidence, and no censored data.
+    scoring), `profile`, `sample`, `predict`, `calibrate`, `check`, `plan`, an `Individual` and `compare` by evidence, and with
+    censored data some of them.
 
     **Good values:** `time` between the step between data and a fifth of their span: below it is white noise, above it nothing tells
     it from a constant. With `white` at 0, its default, no two data may have one time.

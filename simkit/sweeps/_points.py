@@ -6,7 +6,7 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
-from .._doors import check_count
+from .._doors import check_count, shown
 from .._errors import ArgumentError, check_known
 from ..core import generator
 
@@ -42,9 +42,14 @@ def grid_axes(axes: Mapping[str, Any]) -> dict[str, Float[np.ndarray, " values"]
 
     **Raises:** an `ArgumentError` where they are no lists of numbers.
     """
+    if not isinstance(axes, Mapping):
+        raise ArgumentError(f"Argument `axes` must be a table of paths and their values, but it is {shown(axes)}.")
     if not axes:
         raise ArgumentError("Argument `axes` must name at least one path, but it is empty.")
-    values = {path: np.asarray(value, float) for path, value in axes.items()}
+    try:
+        values = {path: np.asarray(value, float) for path, value in axes.items()}
+    except (TypeError, ValueError) as error:
+        raise ArgumentError(f"Argument `axes` must hold lists of numbers, but it is {shown(axes)}.") from error
     for path, value in values.items():
         if value.ndim != 1 or not value.size:
             raise ArgumentError(f"The values of `{path}` must be a list of numbers, but their shape is {value.shape}.")

@@ -437,10 +437,28 @@ def test_frozen_atoms_and_other_sites_are_refused():
     system.setParticleMass(3, 0.0)
     with pytest.raises(simkit.ArgumentError, match="particle 3 has none"):
         md.from_openmm(system, PLACES)
-    system.setVirtualSite(3, openmm.LocalCoordinatesSite(0, 1, 2, [1, 0, 0], [-1, 1, 0], [-1, 0, 1], [0.1, 0, 0]))
+    system.addParticle(1.0)
+    frame = ([1, 0, 0, 0], [-1, 1, 0, 0], [-1, 0, 0, 1], [0.1, 0, 0])
+    system.setVirtualSite(3, openmm.LocalCoordinatesSite([0, 1, 2, system.getNumParticles() - 1], *frame))
     with pytest.raises(simkit.ArgumentError, match="site 3 is a LocalCoordinatesSite"):
-        md.from_openmm(system, PLACES)
+        md.from_openmm(system, np.concatenate([np.asarray(PLACES), np.ones((1, 3))]))
     system = empty()
     system.addForce(bonds())
     with pytest.raises(simkit.ArgumentError, match="shape"):
         md.from_openmm(system, PLACES[:3])
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"axes": [1.0, 1.0]}, "`axes` must have the shape"),
+        ({"axes": [[1.0, 1.0], [2.0, 2.0]]}, "not parallel"),
+        ({"local": [0.0, 1.0]}, "`local` must have the shape"),
+        ({"local": "far"}, "`local` must be numbers"),
+        ({"local": None}, "go together"),
+    ],
+)
+def test_a_frame_that_is_none(given, words):
+    frame = {"local": [0.0, 0.0, 1.0], "axes": [[1.0, 0.0], [0.0, 1.0]]} | given
+    with pytest.raises(simkit.ArgumentError, match=words):
+        md.VirtualSites([[0, 1, 2]], [0.1, 0.1], **frame)

@@ -245,3 +245,13 @@ def test_a_cell_of_gromacs_that_is_none_or_not_reduced(tmp_path):
         if periodic:
             vectors = np.asarray(model.system.space.vectors())
             np.testing.assert_allclose(vectors, [[3.0, 0.0, 0.0], [-1.0, 3.0, 0.0], [1.0, 1.0, 3.0]], atol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_places_and_cells_that_are_none(tmp_path):
+    (tmp_path / "butane.top").write_text(BUTANE)
+    flat = "\n".join([*gro().splitlines()[:-1], "3.0 3.0 0.0"]) + "\n"
+    for text, words in ((flat, "a cell with a volume"), (gro().replace(" 0.100", "   nan", 1), "must be finite")):
+        (tmp_path / "butane.gro").write_text(text)
+        with pytest.raises(simkit.ArgumentError, match=words):
+            md.read(tmp_path / "butane.top", coordinates=tmp_path / "butane.gro", cutoff=1.0)

@@ -206,11 +206,12 @@ def _mean(at: Staggered, i: int, j: int, stress: Array | None) -> Array:
     if stress is None:
         return jnp.zeros(())  # across the wall
     found: Array = stress
-    area = float(np.prod([length for axis, length in enumerate(at.grid.lengths) if axis != j]))
     for axis in range(at.dimensions):
         if axis != j:
-            found = found * (at.spans(axis, found) if axis == i else at.widths(axis, found))
-    return jnp.sum(found) * (1 / area)
+            # By shares of the end: areas of other units are not for single precision.
+            sizes = at.spans(axis, found) if axis == i else at.widths(axis, found)
+            found = found * (sizes * (1 / float(at.grid.lengths[axis])))
+    return jnp.sum(found)
 
 
 def _ends(at: Staggered) -> list[tuple[int, int]]:

@@ -118,6 +118,8 @@ def read(
                 force.setSwitchingDistance(switch)
     if positions is None:
         raise ArgumentError(f"Argument `coordinates` must be given for {path.name}, which holds no positions.")
+    if not np.all(np.isfinite(np.asarray(positions.value_in_unit(openmm.unit.nanometer)))):  # type: ignore[attr-defined]
+        raise ArgumentError(f"Argument `coordinates` must be finite, but some of {(coordinates or path)!s} are not.")
     return from_openmm(
         system, positions, box=box, dynamics=dynamics, topology=source_topology, skin=skin, precision=precision
     )
@@ -193,12 +195,17 @@ class _Coordinates:
 
 
 def _reduced(box: Any) -> Any:
-    """Vectors of a cell in the form that OpenMM takes, from which rounded files may be off; None of a cell of no volume."""
+    """Vectors of a cell in the form that OpenMM takes, from which rounded files may be off; None of zeros."""
     from openmm import Vec3, unit
 
     a, b, c = (np.asarray(row) for row in unit.Quantity(box).value_in_unit(unit.nanometer))  # type: ignore[attr-defined]
-    if np.linalg.det([a, b, c]) == 0:
+    if not np.any([a, b, c]):
         return None
+    if not np.linalg.det([a, b, c]):
+        vectors = [row.tolist() for row in (a, b, c)]
+        raise ArgumentError(
+            f"Argument `coordinates` must have a cell with a volume, or none, but its vectors are {vectors} nm."
+        )
     c = c - b * np.round(c[1] / b[1])
     c, b = c - a * np.round(c[0] / a[0]), b - a * np.round(b[0] / a[0])
     return unit.Quantity([Vec3(*row.tolist()) for row in (a, b, c)], unit.nanometer)  # type: ignore[attr-defined]

@@ -10,8 +10,9 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int
 
+from ..._doors import shown
 from ..._errors import ArgumentError
-from ...core import as_float_array, quantity
+from ...core import as_float_array, quantity, traced
 from ._space import Space
 
 
@@ -34,8 +35,9 @@ class VirtualSites(eqx.Module):
     - `parents`: atoms 1, 2 and 3 of every site, shape (sites, 3); for two atoms repeat the first.
     - `weights`: a and b, shape (sites, 2) or (2,) for all.
     - `cross`: c in inverse length, shape (sites,) or one for all; None for sites in the plane of the atoms.
-    - `local`: p, shape (sites, 3) or (3,) for all, and `axes`: ((alpha_x, beta_x), (alpha_y, beta_y)), shape (sites, 2, 2) or
-        (2, 2) for all; both or neither. Three dimensions. On a line of three atoms the second and third axis are zero.
+    - `local`: p, which adds to `cross`, shape (sites, 3) or (3,) for all; in three dimensions.
+    - `axes`: ((alpha_x, beta_x), (alpha_y, beta_y)), shape (sites, 2, 2) or (2, 2) for all; with `local` and not without. Of three
+        atoms in a line the second and third axis are zero.
 
     **Good values:** the fourth site of TIP4P lies between the hydrogens: parents oxygen and both hydrogens, a = b = 0.12797.
 
@@ -78,8 +80,16 @@ class VirtualSites(eqx.Module):
                 "Arguments `local` and `axes` go together: places in a frame, and its directions by two atoms, such as "
                 "[[1, 0], [0, 1]]."
             )
-        self.local = None if local is None else as_float_array(local)
-        self.axes = None if axes is None else as_float_array(axes)
+        self.local = None if local is None else _shaped("local", local, 3)
+        self.axes = None if axes is None else _shaped("axes", axes, 2, 2)
+        if self.axes is not None and not traced(self.axes):
+            turns = np.asarray(self.axes).reshape(-1, 2, 2)
+            size = np.linalg.norm(turns, axis=2).prod(axis=1)
+            if np.any(np.abs(np.linalg.det(turns)) <= 1e-6 * size):
+                raise ArgumentError(
+                    "Argument `axes` must hold two directions that are not parallel, by the second and third atom, such as "
+                    f"[[1, 0], [0, 1]], but is {turns.tolist()}."
+                )
 
     @property
     def count(self) -> int:
@@ -138,3 +148,18 @@ def _unit(x: Float[Array, "sites 3"]) -> Float[Array, "sites 3"]:
     square = jnp.sum(x**2, axis=1, keepdims=True)
     there = square > 0
     return jnp.where(there, x / jnp.sqrt(jnp.where(there, square, 1)), 0)
+
+
+def _shaped(name: str, given: Any, *shape: int) -> Array:
+    """Numbers whose last axes have a shape."""
+    if np.asarray(given, object).dtype == object and any(
+        isinstance(x, str) for x in np.ravel(np.asarray(given, object))
+    ):
+        raise ArgumentError(f"Argument `{name}` must be numbers, but it is {shown(given)}.")
+    found = as_float_array(given)
+    if found.shape[-len(shape) :] != shape or found.ndim > len(shape) + 1:
+        wanted = ", ".join(map(str, shape))
+        raise ArgumentError(
+            f"Argument `{name}` must have the shape (sites, {wanted}) or ({wanted}), but has {found.shape}."
+        )
+    return found

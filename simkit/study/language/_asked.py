@@ -170,7 +170,7 @@ SAMPLE = Table(
             "number", "of tempered: the share of effective particles that tells the next temperature; 0.5 without it"
         ),
         "temperatures": Key("count", "of parallel_tempering: replicas; 12 without it", least=2),
-        "live": Key("count", "of nested: points that live; 500 without it", least=2),
+        "live": Key("count", "of nested: points that live; 500 without it", least=20),
         "replaced": Key("count", "of nested: points that die at once"),
         "remaining": Key("number", "of nested: the part of the evidence that may be left at the end; 0.001 without it"),
         "length": Key("number", "of mclmc: how long a momentum is kept, in lengths of its tuning; 3.0 without it"),
