@@ -248,10 +248,15 @@ def test_a_cell_of_gromacs_that_is_none_or_not_reduced(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_places_and_cells_that_are_none(tmp_path):
+def test_a_cell_without_a_volume(tmp_path):
     (tmp_path / "butane.top").write_text(BUTANE)
     flat = "\n".join([*gro().splitlines()[:-1], "3.0 3.0 0.0"]) + "\n"
-    for text, words in ((flat, "a cell with a volume"), (gro().replace(" 0.100", "   nan", 1), "must be finite")):
-        (tmp_path / "butane.gro").write_text(text)
-        with pytest.raises(simkit.ArgumentError, match=words):
-            md.read(tmp_path / "butane.top", coordinates=tmp_path / "butane.gro", cutoff=1.0)
+    (tmp_path / "butane.gro").write_text(flat)
+    with pytest.raises(simkit.ArgumentError, match="a cell with a volume"):
+        md.read(tmp_path / "butane.top", coordinates=tmp_path / "butane.gro", cutoff=1.0)
+
+
+def test_places_that_are_none(charmm):
+    (charmm / "argon.crd").write_text(CARD.replace("1.00000", "    nan", 1))
+    with pytest.raises(simkit.ArgumentError, match="must be finite"):
+        md.read(charmm / "argon.psf", charmm / "argon.prm", coordinates=charmm / "argon.crd")
