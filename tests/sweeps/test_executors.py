@@ -150,23 +150,25 @@ def test_dask_with_a_worker_that_joins_and_one_that_leaves(tmp_path, monkeypatch
     monkeypatch.setenv("SIMKIT_TEST_WORKERS", str(seen))
     rates = {"rate": np.linspace(0.1, 0.9, 80)}
     arguments = setup(measure=sweep_models.slow, over=rates)
-    pids = {"first": 0, "second": 0}
+    pids: dict[str, int] = {}
     with (
         LocalCluster(1, threads_per_worker=1, dashboard_address=":0", silence_logs=50) as cluster,
         Client(cluster) as client,
     ):
 
         def say(line):
-            if not pids["first"]:
-                (pids["first"],) = client.run(os.getpid).values()
+            if "first" not in pids:
+                pids["first"] = next(iter(client.run(os.getpid).values()))
                 cluster.scale(2)
                 client.wait_for_workers(2)
-            elif not pids["second"]:
-                (pids["second"],) = {*client.run(os.getpid).values()} - {pids["first"]}
+            elif "killed" not in pids:
+                pids["killed"] = pids["first"]
                 os.kill(pids["first"], signal.SIGKILL)
 
         found = simkit.sweep(**arguments, store=tmp_path / "s", executor=client, progress=say)
-    assert {path.name for path in seen.iterdir()} >= {str(pid) for pid in pids.values()}  # both computed some of it
+    computed = {path.name for path in seen.iterdir()}
+    assert str(pids["killed"]) in computed
+    assert len(computed) > 1  # what came later, or in place of the one that was killed
     assert found.finished == 80
     assert not found.set_aside
     assert chunk_names(found) == chunk_names(simkit.sweep(**arguments, store=tmp_path / "t"))
