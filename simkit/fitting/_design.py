@@ -118,16 +118,16 @@ def plan(
     asked = problem.at(times)
     kinds = _measured(asked, outputs)
     outputs = tuple(" and ".join(kind) for kind in kinds)
-    rows, status = _sensitivities(asked, fit.z, kinds)
+    rows, status, possible = _sensitivities(asked, fit.z, kinds)
     if not np.all(np.asarray(status) == Status.OK):
         raise ArgumentError("Some experiment cannot be simulated at the estimate until the last of `times`.")
     single = np.asarray(rows, float)  # outputs, experiments, times, numbers of a datum, parameters
     dependent = isinstance(problem.likelihood, AutocorrelatedData)
-    series = SeriesPlan(problem, asked, fit.z, outputs, count) if dependent else None
+    series = SeriesPlan(problem, asked.dataset, possible, fit.z, count) if dependent else None
     covariance, gains = np.asarray(fit.covariance, float), []
     chosen, errors = [], [np.sqrt(np.diag(covariance))]
     for _ in range(count):
-        block = single if series is None else series.rows(single)
+        block = single if series is None else series.rows(single, outputs)
         inner = np.einsum("oetip,pq,oetjq->oetij", block, covariance, block)
         gain = 0.5 * np.linalg.slogdet(np.eye(block.shape[3]) + inner)[1]
         gains.append(gain)
@@ -138,7 +138,7 @@ def plan(
         covariance = covariance - seen.T @ np.linalg.solve(middle, seen)
         errors.append(np.sqrt(np.maximum(np.diag(covariance), 0)))
         if series is not None:
-            series.measure(*map(int, best))
+            series.measure(outputs[best[0]], int(best[1]), int(best[2]))
     dtype = problem.times.dtype
     return Plan(
         jnp.asarray(gains[0], dtype),
@@ -160,8 +160,9 @@ def _measured(asked: Problem, outputs: tuple[str, ...]) -> tuple[tuple[str, ...]
 
 
 @eqx.filter_jit
-def _sensitivities(asked: Problem, z: Array, kinds: tuple[tuple[str, ...], ...]) -> tuple[Array, Array]:
-    """The sensitivities of all possible data, each in its standard deviations, of location and scatter."""
+def _sensitivities(asked: Problem, z: Array, kinds: tuple[tuple[str, ...], ...]) -> tuple[Array, Array, Any]:
+    """The sensitivities of all possible data, each in its standard deviations, of location and scatter; the status of each
+    simulation; and derivatives and values of locations and noise models."""
     note_trace("plan", named_parts(asked) | {"outputs": kinds})
 
     def run(z: Array) -> Any:
@@ -187,4 +188,4 @@ def _sensitivities(asked: Problem, z: Array, kinds: tuple[tuple[str, ...], ...])
         found.append(jnp.stack(blocks, axis=2))
     most = max(x.shape[2] for x in found)
     pad = lambda x: jnp.pad(x, [(0, 0), (0, 0), (0, most - x.shape[2]), *[(0, 0)] * (x.ndim - 3)])
-    return jnp.stack([pad(x) for x in found]), status
+    return jnp.stack([pad(x) for x in found]), status, (jacobian, heads)

@@ -11,7 +11,7 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from ..engine import note_trace
-from ..problem import Autocorrelated, Problem, Series, named_parts, series_information, series_of
+from ..problem import Autocorrelated, Dataset, Problem, Series, named_parts, series_information, series_of
 
 Slopes = tuple[Array, Array, Array, Array]
 
@@ -41,23 +41,22 @@ class Places(eqx.Module):
 class SeriesPlan:
     """Series of a problem while measurements of them are chosen, one after the other."""
 
-    def __init__(self, problem: Problem, asked: Problem, z: Array, outputs: tuple[str, ...], count: int):
-        self.outputs = outputs
-        self.places, self.chosen = _places(problem, asked, z, outputs, count), 0
+    def __init__(self, problem: Problem, possible: Dataset, sensitivities: Any, z: Array, count: int):
+        self.places = _places(problem, possible, sensitivities, z, count)
+        self.chosen = 0
 
-    def rows(self, block: np.ndarray) -> np.ndarray:
+    def rows(self, block: np.ndarray, outputs: tuple[str, ...]) -> np.ndarray:
         """Sensitivities in standard deviations, shape `(outputs, experiments, times, numbers, parameters)`, of outputs with
         series in place of those in `block`."""
         found = list(block)
-        for k, name in enumerate(self.outputs):
+        for k, name in enumerate(outputs):
             if name in self.places:
                 found[k] = _roots(np.asarray(_added(self.places[name]), float))
         most = max(x.shape[2] for x in found)
         return np.stack([np.pad(x, [(0, 0), (0, 0), (0, most - x.shape[2]), (0, 0)]) for x in found])
 
-    def measure(self, output: int, experiment: int, time: int) -> None:
-        """Count a datum as measured."""
-        name = self.outputs[output]
+    def measure(self, name: str, experiment: int, time: int) -> None:
+        """Count a datum of an output as measured."""
         if name in self.places:
             places = self.places[name]
             self.places[name] = places.with_datum(experiment, time, places.known.times.shape[1] - 1 - self.chosen)
@@ -71,26 +70,24 @@ def _roots(information: np.ndarray) -> np.ndarray:
 
 
 @eqx.filter_jit
-def _places(problem: Problem, asked: Problem, z: Array, outputs: tuple[str, ...], count: int) -> dict[str, Places]:
-    note_trace("plan", named_parts(asked) | {"outputs": outputs, "count": count})
-    parts = []
-    for own in (problem, asked):
-        heads = lambda z, own=own: (own.heads(own.natural(z))[0],) * 2
-        parts.append((*jax.jacfwd(heads, has_aux=True)(z), own.dataset))
+def _places(problem: Problem, possible: Dataset, sensitivities: Any, z: Array, count: int) -> dict[str, Places]:
+    note_trace("plan, series", named_parts(problem) | {"count": count})
+    heads = lambda z: (problem.heads(problem.natural(z))[0],) * 2
+    parts: Any = ((*jax.jacfwd(heads, has_aux=True)(z), problem.dataset), (*sensitivities, possible))
     found = {}
-    for name in outputs:
-        if not isinstance(parts[0][1][name][1], Autocorrelated):
+    for name, (_, noise) in parts[0][1].items():
+        if not isinstance(noise, Autocorrelated):
             continue
-        (known, slopes), (possible, possible_slopes) = (
+        (known, slopes), (fresh, fresh_slopes) = (
             (series_of(data, name, *heads[name]), series_of(data, name, *jacobian[name], derivative=True))
             for jacobian, heads, data in parts
         )
         room = lambda x: jnp.concatenate([x, jnp.repeat(x[:, -1:], count, axis=1)], axis=1)
         known, slopes = jax.tree.map(room, (known, slopes))
         seen = known.seen.at[:, -count:].set(False)
-        possible = eqx.tree_at(lambda s: s.seen, possible, jnp.ones_like(possible.seen))
+        fresh = eqx.tree_at(lambda s: s.seen, fresh, jnp.ones_like(fresh.seen))
         known = eqx.tree_at(lambda s: s.seen, known, seen)
-        found[name] = Places(known, slopes, possible, possible_slopes, len(problem.labels))
+        found[name] = Places(known, slopes, fresh, fresh_slopes, len(problem.labels))
     return found
 
 

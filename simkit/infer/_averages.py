@@ -12,6 +12,7 @@ from .._budget import time_left
 from .._errors import ArgumentError, TimeUpError
 from ..fitting import FieldFit, FitResult, covering, fit, kept_work, uncovered
 from ..problem import Problem
+from ._journal_blocks import up
 from ._posterior import Posterior
 
 CHECKED = 200
@@ -38,7 +39,7 @@ def sample_averages(
     if start is None:
         start = fit(problem, key=fit_key, store=below("fit"), within=time_left())
         if getattr(start, "cut", False):
-            raise TimeUpError(up("in the fit around which chains begin", store))
+            raise TimeUpError(up("in the fit around which chains begin", store is not None))
     if not isinstance(start, FitResult):
         raise ArgumentError(
             "Argument `start` must be the fit of numbers, but it is that of fields, which averages do not have."
@@ -46,7 +47,7 @@ def sample_averages(
     with kept_work(below("frames"), "covering", problem, asked) as held:
         covered = covering(problem, start, draw_key, held)
     if covered is None:
-        raise TimeUpError(up("before the frames that cover the posterior", store))
+        raise TimeUpError(up("before the frames that cover the posterior", store is not None))
     found = once(covered, start, run_key, below("draws"))
     flat = np.asarray(found.flat())
     some = np.asarray(jax.random.choice(look, len(flat), (min(CHECKED, len(flat)),), replace=False))
@@ -58,10 +59,3 @@ def sample_averages(
         )
         found = dataclasses.replace(found, warnings=(*found.warnings, text))
     return found
-
-
-def up(where: str, store: Any) -> str:
-    """The sentence on a time that was up before the first draw."""
-    kept = "What is done is kept: the same call goes on from there."
-    rest = "Give a `store`, so that another call can go on." if store is None else kept
-    return f"The time of `within` was up {where}. {rest}"

@@ -51,7 +51,7 @@ def in_blocks(
     for done in range(len(blocks), count):
         if not has_room():
             if done < least:
-                raise TimeUpError(after_warmup(held is not None))
+                raise TimeUpError(up("in the warm-up, before the first draw", held is not None))
             break
         state, block = step(done, begin() if state is None else state)
         blocks.append(block)
@@ -62,14 +62,12 @@ def in_blocks(
     return blocks
 
 
-def after_warmup(kept: bool) -> str:
+def up(where: str, kept: bool) -> str:
     """The sentence on a time that was up before the first draw."""
-    rest = (
-        "What is done is kept: the same call goes on from there."
-        if kept
-        else "Give a `store`, so that another call can go on."
+    again = "What is done is kept: the same call goes on from there."
+    return (
+        f"The time of `within` was up {where}. {again if kept else 'Give a `store`, so that another call can go on.'}"
     )
-    return f"The time of `within` was up in the warm-up, before the first draw. {rest}"
 
 
 def _draws(label: str, number: int) -> str:

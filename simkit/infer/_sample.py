@@ -19,9 +19,10 @@ from ..engine import check_agreed
 from ..fitting import FieldFit, FitResult, GaussNewtonCG, check_fit, fit
 from ..problem import Problem, check_dense, check_gaussian, check_problem, defining_parts
 from ..stores import describe, followed, journal
-from ._averages import sample_averages, up
+from ._averages import sample_averages
 from ._counts import Counts
 from ._ensemble_sampler import EnsembleSampler, sample_ensemble
+from ._journal_blocks import up
 from ._laplace import LaplaceApproximation, Variational, sample_laplace, sample_variational
 from ._mclmc import MCLMC, sample_mclmc
 from ._modes import modes_of
@@ -261,7 +262,7 @@ def _fit_before(problem: Problem, key: PRNGKeyArray, store: str | Path | None) -
         return fit(problem, key=key)
     found = fit(problem, key=key, store=None if store is None else f"{store}/fit", within=left)
     if found.cut:
-        raise TimeUpError(up("in the fit around which chains begin", store))
+        raise TimeUpError(up("in the fit around which chains begin", store is not None))
     return found
 
 

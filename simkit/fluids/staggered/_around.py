@@ -81,9 +81,10 @@ def around(system: Any, t: ArrayLike, y: StaggeredFlow, pushed: Components, inpu
     found = through(system, field, here.cut.mobility, left)
     lost = _lost(system, here, forces_on(system, t, y, inputs), pushed, found)
     motion = None if system.obstacle is None else system.obstacle.motion
+    still = Around(here, found, lost, None)
     if not isinstance(motion, FreeMotion) or y.body is None:
-        return Around(here, found, lost, None)
-    return _freed(system, here, y.body, motion, Around(here, found, lost, None))
+        return still
+    return _freed(system, here, y.body, motion, still)
 
 
 def _freed(system: Any, here: Near, body: BodyState, motion: FreeMotion, still: Around) -> Around:

@@ -152,11 +152,10 @@ def _unit(x: Float[Array, "sites 3"]) -> Float[Array, "sites 3"]:
 
 def _shaped(name: str, given: Any, *shape: int) -> Array:
     """Numbers whose last axes have a shape."""
-    if np.asarray(given, object).dtype == object and any(
-        isinstance(x, str) for x in np.ravel(np.asarray(given, object))
-    ):
-        raise ArgumentError(f"Argument `{name}` must be numbers, but it is {shown(given)}.")
-    found = as_float_array(given)
+    try:
+        found = as_float_array(given)
+    except (TypeError, ValueError) as error:
+        raise ArgumentError(f"Argument `{name}` must be numbers, but it is {shown(given)}.") from error
     if found.shape[-len(shape) :] != shape or found.ndim > len(shape) + 1:
         wanted = ", ".join(map(str, shape))
         raise ArgumentError(
