@@ -178,6 +178,8 @@ ROWS = {
     "fit": lambda: beside_one("fit"),
     "sample": lambda: beside_one("sample"),
     "ensemble": lambda: beside_one("ensemble"),
+    "plane": lambda: beside_one("plane"),
+    "volumes": lambda: beside_one("volumes"),
     "workers": workers,
     "sweep": sweep,
 }

@@ -185,6 +185,10 @@ def exchanged(
     return [jnp.concatenate(parts, axis) for parts in zip(below, rows, above, strict=True)]
 
 
+APART = 8
+"""Numbers between the rows of what is transposed: rows whose lengths are powers of two fall upon each other in a cache."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Turn:
     """A transposition between the devices of some directions: axis `split`, whole on each, is dealt out, and `join` gathered.
@@ -208,6 +212,17 @@ class Turn:
         split, join = (x.ndim - dimensions + axis for axis in (self.split, self.join))
         x = lax.all_to_all(x, self.along, join, split, tiled=True)
         return x if size is None else cells(x, split, 0, size)
+
+    def back_from_last(self, x: Array, dimensions: int, size: int | None = None) -> Array:
+        """`back` of an array whose axis `join` stands behind all others, as a transform along it leaves it."""
+        split, join = (x.ndim - dimensions + axis for axis in (self.split, self.join))
+        own = x.shape[-1] // self.count
+        apart = jnp.pad(x.reshape(*x.shape[:-1], self.count, own), [(0, 0)] * x.ndim + [(0, APART)])
+        place = split - (split > join)
+        found = lax.all_to_all(apart, self.along, x.ndim - 1, place)
+        shape = list(x.shape)
+        shape[place], shape[-1] = self.count * x.shape[place], own + APART
+        return jnp.moveaxis(cells(cells(found.reshape(shape), x.ndim - 1, 0, own), place, 0, size or shape[place]), -1, join)
 
 
 class Stage(NamedTuple):

@@ -13,7 +13,7 @@ from ..._errors import ArgumentError
 from ...core import scaled
 from ..grids._grid import Grid
 from ..grids._parts import check_stages, filled_up, layout, over, spectral_layout, stages
-from ._transforms import Kept, cut, each, field_of, modes_of, widened
+from ._transforms import Kept, cut, each, field_of, modes_of, real_fields, widened
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,18 +143,22 @@ class Waves:
 
     def _field_on_parts(self, found: Array) -> Array:
         """Transform the part of the modes on one device to its part of the field."""
+        d, moved = self.grid.dimensions, False
         for axes, turn in reversed(stages(self.grid)):
             if turn is not None:
-                kept = self._count(turn.split) if turn.split in axes else None
-                found = turn.back(found, self.grid.dimensions, kept)
+                back = turn.back_from_last if moved else turn.back
+                found, moved = back(found, d, self._count(turn.split) if turn.split in axes else None), False
             if not axes:
                 continue
             real, places = self._stage(axes)
-            found = widened(self.kept, found, places, real=real)
             if real:
-                found = jnp.fft.irfftn(found, s=[self.grid.shape[axis] for axis in axes], axes=places, norm="forward")
+                kept = Kept(tuple(self.grid.shape[i] for i in axes), tuple(self.cutoffs[i] for i in axes))
+                found = real_fields(kept, found, found.ndim - d)
+            elif len(axes) == 1:  # a transform is along the last axis, where the next transposition takes it from
+                found = jnp.moveaxis(widened(self.kept, found, places, real=False), places[0], -1)
+                found, moved = _backward(found, (-1,)), True
             else:
-                found = _backward(found, places)
+                found = _backward(widened(self.kept, found, places, real=False), places)
         return found
 
     def _stage(self, axes: tuple[int, ...]) -> tuple[bool, tuple[int, ...]]:
