@@ -219,10 +219,9 @@ class Turn:
         own = x.shape[-1] // self.count
         apart = jnp.pad(x.reshape(*x.shape[:-1], self.count, own), [(0, 0)] * x.ndim + [(0, APART)])
         place = split - (split > join)
-        found = lax.all_to_all(apart, self.along, x.ndim - 1, place)
-        shape = list(x.shape)
-        shape[place], shape[-1] = self.count * x.shape[place], own + APART
-        return jnp.moveaxis(cells(cells(found.reshape(shape), x.ndim - 1, 0, own), place, 0, size or shape[place]), -1, join)
+        found = lax.squeeze(lax.all_to_all(apart, self.along, x.ndim - 1, place, tiled=True), (x.ndim - 1,))
+        found = cells(found, place, 0, found.shape[place] if size is None else size)
+        return jnp.moveaxis(cells(found, x.ndim - 1, 0, own), -1, join)
 
 
 class Stage(NamedTuple):
