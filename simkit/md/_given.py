@@ -1,6 +1,6 @@
 """Checks of the arguments of particles, before anything is planned or compiled."""
 
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -72,9 +72,10 @@ def check_given(system: Described, y0: State) -> None:
 def check_sense(system: Described) -> None:
     """Refuse known numbers outside their support, masses of nothing, and a precision that there is not."""
     check_numbers(system)
-    if system.precision is not None and str(np.dtype(system.precision)) not in PRECISIONS:
+    if system.precision is not None and _float_name(system.precision) not in PRECISIONS:
         raise ArgumentError(
-            f'Argument `precision` must be "float32", "float64" or None, but it is {system.precision!r}.'
+            f'Argument `precision` must be "float32", "float64" or None, but it is {system.precision!r}. "float32" with positions in '
+            "double precision is what other programs call mixed."
         )
     for part in parts(system.potential):
         reach = getattr(part, "cutoff", None)
@@ -85,6 +86,13 @@ def check_sense(system: Described) -> None:
         raise ArgumentError(
             f"Argument `mass` must be positive, but that of atom {atom} (from 0) is {np.ravel(system.mass)[atom]:g}."
         )
+
+
+def _float_name(precision: Any) -> str:
+    try:
+        return str(np.dtype(precision))
+    except TypeError:  # no name of a type
+        return ""
 
 
 def _check_kinds(system: Described, atoms: int) -> None:

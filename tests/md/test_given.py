@@ -32,6 +32,7 @@ def given(position=X, momentum=None, *, potential=LJ, **options):
         (lambda: given(potential=md.LennardJones(cutoff=-1.0)), "`cutoff` of LennardJones must be positive"),
         (lambda: given(dynamics=md.Langevin(-1.0, 1.0)), r"`dynamics.temperature` of Particles must not be negative"),
         (lambda: given(precision="float16"), '`precision` must be "float32", "float64" or None'),
+        (lambda: given(precision="mixed"), "is what other programs call mixed"),
         (
             lambda: given(X.astype(np.float32)),
             r'`potential.sigma` is in double. Take `simkit.cast\(system, "float32"\)`',
