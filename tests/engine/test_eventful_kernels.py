@@ -106,3 +106,67 @@ def test_events_are_those_of_the_program_of_xla(used, case, least, dtype):
     if dtype == jnp.float64:
         for name in ("status", "steps", "rejected"):
             np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+
+
+def test_tangents(used):
+    """Of states, of times of events and of what is found after them."""
+    run = neuron(jnp.float64, Tsit5())
+
+    def outputs(scale):
+        found = run(scale)
+        return found.ys[:, -1], found.events.times[:, 0], found.events.before[:, 0]
+
+    push = lambda: jax.jvp(outputs, (1.0,), (1.0,))
+    expected = push()
+    with forced("interpret"):
+        found = push()
+    assert used
+    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        close(a, b, 1e-7)  # a saltation divides by slopes of a condition
+
+
+def test_gradients_take_their_solve_from_a_kernel_and_walk_back_outside(used):
+    run = doses(jnp.float64, Rodas5P())
+    slope = lambda: jax.grad(lambda scale: jnp.sum(run(scale).ys[:, 1:] ** 2))(1.0)
+    expected = slope()
+    with forced("interpret"):
+        found = slope()
+    assert used
+    close(found, expected, 1e-9)
+
+
+def test_ends_and_events_that_set_off_others(used):
+    """A tank of members that end, each at its own time; its event sets off another one at the same time."""
+    filling = lambda t, y, p: jnp.stack([p["rate"] * (1 + 0.1 * jnp.sin(t)), 0.0 * y[1]])
+    emptied = lambda system, t, y, inputs: jnp.stack([0.25 * y[0], y[1] + 1.0])
+    rung = lambda system, t, y, inputs: jnp.stack([y[0], y[1] + 0.5])
+    events = {
+        "full": simkit.Event(lambda system, t, y, inputs: y[0] - 1.0, "up", emptied),
+        "bell": simkit.Event(lambda system, t, y, inputs: y[1] - 0.9, "up", rung),
+        "twice": simkit.Event(lambda system, t, y, inputs: y[1] - 2.2, "up", ends=True),
+    }
+    rates, step = jnp.array([0.3, 0.8, 2.0]), simkit.Adaptive(1e-8, 1e-10)
+
+    def one(rate, end):
+        times = jnp.stack([jnp.zeros(()), 0.5 * end, 0.8 * end, end])
+        tank, start = from_function(filling, {"rate": rate}), jnp.array([0.2, 0.0])
+        whole = simkit.simulate(tank, start, times, solver=Tsit5(), step=step, events=events)
+        return whole.ys, whole.status, whole.steps, whole.events.count, whole.events.which, whole.events.times
+
+    run = lambda: jax.jit(jax.vmap(one))(rates, jnp.array([2.0, 3.0, 4.0]))
+    expected = run()
+    with forced("interpret"):
+        found = run()
+    assert used
+    assert list(np.asarray(expected[3])) == [0, 4, 4]  # full, bell, full, twice
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.skipif(jax.__version_info__ >= (0, 11), reason="newer releases lower kernels where there is a GPU alone")
+@pytest.mark.parametrize("case", [ball, doses, neuron])
+def test_kernels_are_lowered_for_gpus_without_one(case):
+    run = case(jnp.float64, Tsit5())
+    with forced("triton"):
+        text = jax.jit(lambda scale: run(scale).ys).trace(1.0).lower(lowering_platforms=("cuda",)).as_text()
+    assert text.count("xla.gpu.triton") == 1

@@ -178,7 +178,7 @@ def _apply(jaxpr: Any, eqn: Any, values: list[np.ndarray], rules: Rules | None) 
     if name in _STRUCTURAL:
         return [_STRUCTURAL[name](eqn, *values)]
     if name == "reduce_sum":
-        return [_reduced(values[0], eqn.params["axes"], lambda a, b: a + b, eqn.outvars[0].aval.dtype)]
+        return [_reduced(values[0], list(map(int, eqn.params["axes"])), lambda a, b: a + b, eqn.outvars[0].aval.dtype)]
     if name == "dot_general" and values[0].size and values[1].size:
         return [_product(eqn, *values)]
     if rules is not None:
