@@ -80,7 +80,9 @@ def _runner(
 
     def run(scale: Any = 1.0) -> Any:
         over = {name: values * jnp.asarray(scale, dtype)}
-        return simkit.ensemble(system, y0, times, over=over, solver=solver, step=simkit.Adaptive(rtol, atol), events=events)
+        return simkit.ensemble(
+            system, y0, times, over=over, solver=solver, step=simkit.Adaptive(rtol, atol), events=events
+        )
 
     return run
 
