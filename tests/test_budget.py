@@ -64,7 +64,8 @@ def test_times(within, expected):
 
 
 @pytest.mark.parametrize(
-    "within", ["", "2", "1e s", "1e-400 s", "2 hours", "h", "2 h 3", "-1 s", 0, -1.0, float("nan"), float("inf"), True, [1]]
+    "within",
+    ["", "2", "1e s", "1e-400 s", "2 hours", "h", "2 h 3", "-1 s", 0, -1.0, float("nan"), float("inf"), True, [1]],
 )
 def test_what_is_no_time_is_refused(within):
     with pytest.raises(

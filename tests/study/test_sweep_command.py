@@ -118,7 +118,7 @@ def test_members_by_rule(method):
     held = _sweep.study_points(study_from_text(text.replace("\nby_rule = true", "")), 3)
     if method in ("grid", "sobol"):
         np.testing.assert_array_equal(rule.at(np.arange(rule.count))["rate"], held["rate"])
-    with pytest.raises(StudyError, match="`by_rule` .* goes with the methods grid, latin, sobol, saltelli"):
+    with pytest.raises(StudyError, match=r"`by_rule` .* goes with the methods grid, latin, sobol, saltelli"):
         study_from_text(text.replace(f'"{method}"', '"random"').replace(counted or "@", ""))
 
 
