@@ -240,6 +240,7 @@ class _Solve:
             here = happens & (cursor <= self.last) & (target <= found.on.over(lanes)[0])
             self._put(self._rows(found.after), cursor, here)
             cursor = cursor + here.astype(cursor.dtype)
+        assert flow.events is not None
         for i in range(len(path)):
             place = first + i
             real, row = (path[i][0] >= 0) & (place < room), jnp.minimum(place, room - 1)
