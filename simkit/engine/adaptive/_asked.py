@@ -1,4 +1,4 @@
-"""What the kernels of a plan have in common: operands, sizes, and the choice whether there is one."""
+"""Common parts of the kernels of a plan: operands, sizes, and the choice whether there is one."""
 
 import math
 from collections.abc import Callable
