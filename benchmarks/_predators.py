@@ -6,8 +6,8 @@ import numpyro.distributions as dist
 import simkit
 
 
-def problem(times: np.ndarray) -> simkit.Problem:
-    """Four rates from both populations, whose noise has the scale 0.5."""
+def problem(times: np.ndarray, step: simkit.Adaptive | None = None) -> simkit.Problem:
+    """Four rates from both populations, whose noise has the scale 0.5; by steps of one's own where they are given."""
     system, y0, _, _ = simkit.odes.LotkaVolterra.example()
     noise = 0.5 * np.random.default_rng(0).normal(size=(2, len(times)))
     clean = simkit.simulate(system, y0, np.concatenate([[0.0], times])).ys
@@ -21,4 +21,5 @@ def problem(times: np.ndarray) -> simkit.Problem:
         },
         noise={name: simkit.noise.Normal(scale=0.5) for name in data},
         y0=y0,
+        **({} if step is None else {"step": step}),
     )

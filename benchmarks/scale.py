@@ -4,8 +4,8 @@ Two processes share a fit of 64 starts, eight chains, and an ensemble of 100,000
 each has one device. Results are compared before times are. Wall times need two cores that nothing else uses; the CPU time of one
 process over the most of two says, on any machine, what two cores could give.
 
-Run all: `python benchmarks/run.py scale`. Some: `ROWS=fit,ensemble python benchmarks/run.py scale`, of noise, fit, sample,
-ensemble, workers and sweep.
+Run all: `python benchmarks/run.py scale`. Some: `ROWS=fit,ensemble python benchmarks/run.py scale`, of noise, fit, costly,
+sample, ensemble, workers and sweep.
 """
 
 import json
@@ -176,6 +176,7 @@ def read(store: str) -> None:
 ROWS = {
     "noise": noise,
     "fit": lambda: beside_one("fit"),
+    "costly": lambda: beside_one("costly"),
     "sample": lambda: beside_one("sample"),
     "ensemble": lambda: beside_one("ensemble"),
     "plane": lambda: beside_one("plane"),

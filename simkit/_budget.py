@@ -18,7 +18,7 @@ clock = time.monotonic
 """Seconds of a clock that only goes forward."""
 
 UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
-_PART = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(s|min|h|d)(?![a-z])\s*")
+_PART = re.compile(r"\s*((?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)\s*(s|min|h|d)(?![a-z])\s*")
 
 _current: contextvars.ContextVar["Budget | None"] = contextvars.ContextVar("simkit_budget", default=None)
 

@@ -1,7 +1,7 @@
 """Checks of the kinds of arguments, which every verb makes before anything else: a class for an instance, a list for a mapping."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import jax
@@ -53,6 +53,18 @@ def check_kind(name: str, value: object, kind: Any, what: str, remedy: str) -> N
     if isinstance(value, type) and issubclass(value, kind):
         remedy = f"Make one: `{class_name(value)}(...)`, with its arguments."
     raise ArgumentError(f"Argument `{name}` must be {what}, but it is {shown(value)}. {remedy}")
+
+
+def check_method(name: str, value: object, kind: Any, what: str, remedy: str, known: Iterable[type]) -> None:
+    """Refuse a method of another kind; a name, such as "NUTS", is answered with the class of `known` that it may mean.
+
+    **Raises:** an `ArgumentError`.
+    """
+    if isinstance(value, str):
+        plain = lambda text: text.lower().replace("_", "").replace("-", "").replace(" ", "")
+        meant = next((one for one in known if plain(one.__name__) == plain(value)), None)
+        remedy = remedy if meant is None else f"Methods are objects: write `{name}={class_name(meant)}()`."
+    check_kind(name, value, kind, what, remedy)
 
 
 def check_mapping(name: str, value: Any, what: str, example: str) -> None:

@@ -52,6 +52,8 @@ def problem():
         ("30 min", 1800.0),
         ("1h30min", 5400.0),
         ("1.5 d", 129600.0),
+        ("1e-3 s", 1e-3),
+        ("1.5E+2 min", 9000.0),
         (90, 90.0),
         (0.5, 0.5),
         (None, None),
@@ -62,7 +64,8 @@ def test_times(within, expected):
 
 
 @pytest.mark.parametrize(
-    "within", ["", "2", "2 hours", "h", "2 h 3", "-1 s", 0, -1.0, float("nan"), float("inf"), True, [1]]
+    "within",
+    ["", "2", "1e s", "1e-400 s", "2 hours", "h", "2 h 3", "-1 s", 0, -1.0, float("nan"), float("inf"), True, [1]],
 )
 def test_what_is_no_time_is_refused(within):
     with pytest.raises(

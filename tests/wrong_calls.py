@@ -453,7 +453,7 @@ ROWS = {
     "fit, starts a text": (lambda: simkit.fit(P, starts="many"), "`starts`"),
     "fit, method a text": (
         lambda: simkit.fit(P, method="lbfgs"),
-        "`method` must be a method of fits, but it is 'lbfgs'",
+        r"`method` must be a method of fits, but it is 'lbfgs'. Methods are objects: write `method=LBFGS\(\)`",
     ),
     "fit, method a class": (lambda: simkit.fit(P, method=simkit.LBFGS), "the class `LBFGS`"),
     "fit, key a number": (lambda: simkit.fit(P, key=0), "Write `jax.random.key(0)`"),
@@ -461,7 +461,7 @@ ROWS = {
     "sample, key a number": (lambda: simkit.sample(P, key=1), "Write `jax.random.key(1)`"),
     "sample, method a text": (
         lambda: simkit.sample(P, key=KEY, method="nuts"),
-        "`method` must be a method of sampling",
+        r"`method` must be a method of sampling, but it is 'nuts'. Methods are objects: write `method=NUTS\(\)`",
     ),
     "neural posterior, a summary that is a number": (
         lambda: simkit.NeuralPosterior(summary=3.0),
@@ -486,6 +486,10 @@ ROWS = {
     "simulator, parameters a list": (
         lambda: simkit.from_simulator(lambda p, key: 1.0, [1.0], 1.0, free={}),
         "`parameters` must be",
+    ),
+    "ABC, more particles than simulations": (
+        lambda: simkit.ABCSMC(particles=200_000),
+        "`particles` must be at most `simulations`",
     ),
     "ABC, particles a text": (lambda: simkit.ABCSMC(particles="many"), "`particles`"),
     "sample, start an array": (lambda: simkit.sample(P, key=KEY, start=[1.0]), "`start` must be the result of a fit"),

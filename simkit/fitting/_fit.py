@@ -13,7 +13,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, PRNGKeyArray
 
 from .._budget import Budget, Within, budgeted
-from .._doors import check_key, check_kind, check_progress
+from .._doors import check_key, check_method, check_progress
 from .._errors import ArgumentError, SimulationError
 from .._progress import Progress, Say
 from ..core import SampledSystem, full_products
@@ -225,13 +225,9 @@ def fit(
     if whole := [run for kind, run in WHOLE if isinstance(method, kind)]:
         with Progress(None, 0, progress, verb="fit") as counter:
             return whole[0](problem, method, starts, jax.random.key(0) if key is None else key, others, counter)
-    check_kind(
-        "method",
-        method,
-        AbstractMethod,
-        "a method of fits",
-        "Take `simkit.GaussNewton()`, `simkit.LBFGS()` or another of `simkit.fitting`.",
-    )
+    remedy = "Take `simkit.GaussNewton()`, `simkit.LBFGS()` or another of `simkit.fitting`."
+    known = [*AbstractMethod.__subclasses__(), *(kind for kind, _ in WHOLE)]
+    check_method("method", method, AbstractMethod, "a method of fits", remedy, known)
     assert isinstance(method, AbstractMethod)
     if isinstance(method, GaussNewton) and not has_curvature(problem):
         raise ArgumentError(

@@ -13,6 +13,7 @@ from ._ensemble_draws import members_as_draws as members_as_draws  # internal
 from ._ensemble_sampler import EnsembleSampler as EnsembleSampler
 from ._laplace import LaplaceApproximation as LaplaceApproximation
 from ._laplace import Variational as Variational
+from ._mclmc import LENGTHS as LENGTHS  # internal
 from ._mclmc import MCLMC as MCLMC
 from ._nested import NestedSampling as NestedSampling
 from ._npde import PredictionErrors as PredictionErrors  # internal

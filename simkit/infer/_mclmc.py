@@ -17,6 +17,9 @@ from ._modes import Modes, describe_modes, visited
 from ._posterior import Posterior
 from ._target import Target
 
+LENGTHS = 1.2, 1e3
+"""The least and the greatest mean number of steps between two tosses."""
+
 
 class MCLMC(eqx.Module):
     r"""Microcanonical Langevin Monte Carlo, adjusted by Metropolis' rule: moves of constant speed that turn with the gradient, in
@@ -29,7 +32,7 @@ class MCLMC(eqx.Module):
     **Arguments:**
 
     - `target_accept`: the mean acceptance probability that the step size is tuned to in the warm-up.
-    - `length`: mean number of steps between two tosses.
+    - `length`: mean number of steps between two tosses, from 1.2 to 1,000.
 
     **Good values:** the defaults with 500 draws of warm-up.
 
@@ -43,8 +46,9 @@ class MCLMC(eqx.Module):
     def __check_init__(self) -> None:
         if not 0 < self.target_accept < 1:
             raise ArgumentError(f"Argument `target_accept` must lie between 0 and 1, but it is {self.target_accept}.")
-        if not 1.2 <= self.length <= 1e3:
-            raise ArgumentError(f"Argument `length` must lie between 1.2 and 1,000, but it is {self.length}.")
+        low, high = LENGTHS
+        if not low <= self.length <= high:
+            raise ArgumentError(f"Argument `length` must lie between {low:g} and {high:,g}, but it is {self.length}.")
 
 
 class Walks(NamedTuple):

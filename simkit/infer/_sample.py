@@ -4,13 +4,13 @@ import contextlib
 import dataclasses
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import jax
 from jaxtyping import PRNGKeyArray
 
 from .._budget import Within, budgeted, time_left
-from .._doors import check_key, check_kind, check_progress
+from .._doors import check_key, check_kind, check_method, check_progress
 from .._errors import ArgumentError, TimeUpError
 from .._processes import several
 from .._progress import Progress, Say
@@ -185,9 +185,8 @@ def _sample(
     estimated = problem.likelihood.with_key(key) is not None
     if method is None:
         method = ParticleMetropolis() if estimated else NUTS()
-    check_kind(
-        "method", method, Method, "a method of sampling", "Take one of `simkit.infer`, such as `simkit.infer.NUTS()`."
-    )
+    remedy = "Take one of `simkit.infer`, such as `simkit.infer.NUTS()`."
+    check_method("method", method, Method, "a method of sampling", remedy, get_args(Method))
     if problem.unknowns.fields:
         check_field_sampling(problem, method, start, store)
     elif start is not None:

@@ -9,6 +9,7 @@ from ._rules import FunctionRule as FunctionRule
 from ._rules import GridRule as GridRule
 from ._rules import PointsRule as PointsRule
 from ._rules import Rule as Rule
+from ._rules import SobolDesignRule as SobolDesignRule
 from ._sensitivity import DESIGNS as DESIGNS  # internal
 from ._sensitivity import MorrisEffects as MorrisEffects  # internal
 from ._sensitivity import SobolIndices as SobolIndices  # internal

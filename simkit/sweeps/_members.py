@@ -74,7 +74,15 @@ class Members:
         if self.rule is None:
             return {f"over {path}": value[:count] for path, value in self.values.items()}
         rule = self.rule.shortened(count)
-        return None if rule is None else {**self.definition(), "over": rule}
+        if rule is None or rule.count != count:
+            return None
+        # Rules whose first members depend on how many there are, such as a Latin hypercube, have other values at each.
+        rows = np.unique(np.linspace(0, count - 1, PROBED).astype(int))
+        before, after = (_made(self.setup, own, rows) for own in (rule, self.rule))
+        same = list(before) == list(after) and all(
+            np.array_equal(before[path], after[path], equal_nan=True) for path in before
+        )
+        return {**self.definition(), "over": rule} if same else None
 
 
 def _made(setup: Setup, rule: Rule, numbers: np.ndarray) -> dict[str, np.ndarray]:

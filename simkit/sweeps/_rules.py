@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Int, PRNGKeyArray
 
-from .._doors import check_count
+from .._doors import check_count, check_kind, shown
 from .._errors import ArgumentError, check_known
 from ..core import generator, whole_number
 from ._points import Range, check_power_of_two, check_ranges, from_unit, grid_axes
@@ -38,8 +38,14 @@ class Rule(abc.ABC):
         """Return the values of the members with these numbers: path -> values, shape `(n,)` or `(n, *shape)`."""
 
     def shortened(self, count: int) -> "Rule | None":
-        """Return the rule of the first members, of which a store may take more; None where it is no rule of this kind."""
-        return None
+        """Return the rule of the first members, of which a store may take more; None where it is no rule of this kind.
+
+        Without a method of its own a rule whose `count` is a field has this with another `count`. A store takes more members
+        only where they begin with those that it holds.
+        """
+        fields = {field.name: field for field in dataclasses.fields(self)} if dataclasses.is_dataclass(self) else {}
+        known = "count" in fields and fields["count"].init
+        return dataclasses.replace(self, count=count) if known else None  # pyright: ignore[reportArgumentType]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,7 +76,7 @@ class GridRule(Rule):
         return math.prod(len(values) for values in self.axes.values())
 
     def at(self, numbers: Numbers) -> dict[str, np.ndarray]:
-        places = np.unravel_index(numbers, [len(values) for values in self.axes.values()])
+        places = np.unravel_index(_within(self, numbers), [len(values) for values in self.axes.values()])
         return {path: values[place] for (path, values), place in zip(self.axes.items(), places, strict=True)}
 
     def shortened(self, count: int) -> "GridRule | None":
@@ -133,7 +139,7 @@ class PointsRule(Rule):
             object.__setattr__(self, name, value)
 
     def at(self, numbers: Numbers) -> dict[str, np.ndarray]:
-        numbers = np.asarray(numbers, np.uint64)
+        numbers = _within(self, numbers).astype(np.uint64)
         return from_unit(self.ranges, self._sobol(numbers) if self.method == "sobol" else self._latin(numbers))
 
     def shortened(self, count: int) -> "PointsRule | None":
@@ -196,6 +202,82 @@ class PointsRule(Rule):
 
 
 @dataclasses.dataclass(frozen=True, init=False)
+class SobolDesignRule(Rule):
+    """Members whose sweep `sobol_indices` can analyse, each from its number: base points, with columns of others exchanged.
+
+    There are `points (paths + 2)` of them, or `points (2 paths + 2)` with pairs, as of `sobol_design`, whose layout this is, from
+    other base points: those of `PointsRule(method="sobol")` in twice as many columns.
+
+    **Arguments:**
+
+    - `ranges`: path -> `(low, high)` or `(low, high, "log")`.
+    - `points`: the number of base points, a power of two; a store takes more of them later.
+    - `key`: a random key.
+    - `second_order`: whether the shares of pairs are wanted as well.
+
+    **Raises:** an `ArgumentError` that names the path of a bad range, or for a bad number of points.
+
+    **Source:** Saltelli (2002), doi:10.1016/S0010-4655(02)00280-1.
+
+    ```python
+    import jax
+    import numpy as np
+    import simkit
+    rule = simkit.sweeps.SobolDesignRule({"growth": (0.3, 1.0), "death": (0.5, 1.2)}, 2**20, key=jax.random.key(1))
+    print(rule.count, rule.at(np.arange(4)))
+    ```
+    """
+
+    ranges: Mapping[str, Range]
+    points: int
+    key: PRNGKeyArray
+    second_order: bool
+
+    def __init__(self, ranges: Mapping[str, Range], points: int, *, key: PRNGKeyArray, second_order: bool = False):
+        check_power_of_two("points", points)
+        check_kind("second_order", second_order, bool, "True or False", "It is False without it.")
+        check_ranges(ranges)
+        told = {"ranges": dict(ranges), "points": points, "key": key, "second_order": second_order}
+        for name, value in told.items():
+            object.__setattr__(self, name, value)
+        _ = self._base  # which refuses more points than a Sobol sequence has
+
+    @property
+    def size(self) -> int:
+        """Members of a base point."""
+        return (2 if self.second_order else 1) * len(self.ranges) + 2
+
+    @property
+    def count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.points * self.size
+
+    def at(self, numbers: Numbers) -> dict[str, np.ndarray]:
+        block, place = np.divmod(_within(self, numbers), self.size)
+        both = np.stack(list(self._base.at(block).values()), axis=1)
+        paths = len(self.ranges)
+        first, second = both[:, :paths], both[:, paths:]
+        column = np.arange(paths)
+        # A base point, that point with one column of the second, with pairs the second with one of the first, the second.
+        mixed = np.where(place[:, None] == 1 + column, second, first)
+        if self.second_order:
+            mixed = np.where(
+                place[:, None] > paths, np.where(place[:, None] == 1 + paths + column, first, second), mixed
+            )
+        return from_unit(self.ranges, np.where(place[:, None] == self.size - 1, second, mixed))
+
+    def shortened(self, count: int) -> "SobolDesignRule | None":
+        points, rest = divmod(count, self.size)
+        if rest or points & (points - 1):
+            return None
+        return SobolDesignRule(self.ranges, points, key=self.key, second_order=self.second_order)
+
+    @functools.cached_property
+    def _base(self) -> PointsRule:
+        columns = {str(i): (0.0, 1.0) for i in range(2 * len(self.ranges))}
+        return PointsRule(columns, self.points, key=self.key)
+
+
+@dataclasses.dataclass(frozen=True, init=False)
 class FunctionRule(Rule):
     """Values by a function of the members' numbers.
 
@@ -226,15 +308,37 @@ class FunctionRule(Rule):
         object.__setattr__(self, "count", count)
 
     def at(self, numbers: Numbers) -> dict[str, np.ndarray]:
-        found = self.function(np.asarray(numbers))
+        found = self.function(_within(self, numbers))
         if not isinstance(found, Mapping) or not found:
             raise ArgumentError(
                 f"The function of `FunctionRule` must return a dictionary of path -> values, but it returned {found!r}."
             )
-        return {path: np.asarray(values) for path, values in found.items()}
+        values = {path: np.asarray(value) for path, value in found.items()}
+        for path, value in values.items():
+            if np.iscomplexobj(value):
+                raise ArgumentError(
+                    f"The function of `FunctionRule` must return real numbers, but those of `{path}` are complex. Return their "
+                    "real part, or real and imaginary part for paths of their own."
+                )
+        return values
 
     def shortened(self, count: int) -> "FunctionRule":
         return FunctionRule(self.function, count)
+
+
+def _within(rule: Rule, numbers: Any) -> np.ndarray:
+    """Numbers of members of a rule.
+
+    **Raises:** an `ArgumentError` where there are others.
+    """
+    found = np.asarray(numbers)
+    whole = np.issubdtype(found.dtype, np.integer) or found.size == 0
+    if not whole or found.ndim != 1 or (found.size and (found.min() < 0 or found.max() >= rule.count)):
+        raise ArgumentError(
+            f"Argument `numbers` of `{type(rule).__name__}.at` must be an array of whole numbers from 0 to {rule.count - 1}, but "
+            f"it is {shown(numbers)}. Give the rule a larger `count` for more members."
+        )
+    return found.astype(np.int64)
 
 
 MOST_BITS = 30

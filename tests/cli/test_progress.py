@@ -100,3 +100,5 @@ def test_what_is_no_store(tmp_path, capsys):
     assert "must be the folder of a store" in capsys.readouterr().err
     (tmp_path / "manifest.json").write_text('{"format": "simkit sweep", "format_version": 1}')
     assert "is damaged" in only(tmp_path).errors[0]
+    (tmp_path / "manifest.json").write_text('{"format": "simkit sw')
+    assert f"The file `{tmp_path / 'manifest.json'}` is damaged" in only(tmp_path).errors[0]

@@ -312,6 +312,14 @@ ODD = {
     "the larger of flags": lambda t, y, p: y * p["p"] * jnp.maximum(y > 0.1, y > 0.2).astype(y.dtype),
     "an extreme": lambda t, y, p: -p["p"] * y + 0.1 * jnp.max(y) - 0.2 * jnp.min(y),
     "a matrix": lambda t, y, p: -jnp.linalg.solve(jnp.eye(2) + p["p"] * jnp.outer(y, y), y),
+    "a sort": lambda t, y, p: -p["p"] * jnp.sort(y)[::-1],
+    "an order": lambda t, y, p: -p["p"] * y[jnp.argsort(-y)],
+    "an index": lambda t, y, p: -p["p"] * y + jnp.array([0.1, 0.2, 0.3])[jnp.floor(8 * y[0]).astype(int) - 6],
+    "an index beyond": lambda t, y, p: -p["p"] * y.at[jnp.floor(3 * y[0]).astype(int)].set(0.5),
+    "a part": lambda t, y, p: (
+        -p["p"] * y + jax.lax.dynamic_slice(jnp.arange(4.0), [jnp.floor(3 * y[0]).astype(int)], [2])
+    ),
+    "a branch": lambda t, y, p: jax.lax.cond(y[0] > 0.9, lambda y: -p["p"] * y, lambda y: 0.3 * y[::-1], y),
     "an empty slice": lambda t, y, p: -p["p"] * y + jnp.sum(y[2:]),
 }
 
@@ -326,6 +334,21 @@ def test_odd_operations(name):
     if jax.__version_info__ < (0, 11):
         with forced("triton"):
             jax.jit(functools.partial(grid, ODD[name])).trace(p).lower(lowering_platforms=("cuda",))
+
+
+def test_gradients_of_fields_that_sort_index_and_branch(used):
+    def field(t, y, p):
+        low = jax.lax.cond(y[0] > 0.6, lambda y: -p["mu"] * jnp.sort(y), lambda y: -0.5 * y, y)
+        return low + p["mu"] * jnp.array([0.1, 0.2])[jnp.floor(2 * jnp.clip(y[1], 0.0, 0.9)).astype(int)]
+
+    system, step = from_function(field, {"mu": 1.0}), simkit.Adaptive(1e-6, 1e-8)
+
+    def loss(mu):
+        known = {"over": {"mu": mu}, "solver": Tsit5(), "step": step}
+        return jnp.sum(simkit.ensemble(system, jnp.array([1.0, 0.8]), [0.0, 0.4, 1.0], **known).ys ** 2)
+
+    expected, found = both(lambda: jax.grad(loss)(jnp.linspace(0.5, 1.5, COUNT)), used, "solve", "adjoint")
+    close(found, expected, ROUNDING)
 
 
 def test_tangents_of_an_extreme_are_shared_by_all_that_are_it(used):

@@ -104,6 +104,24 @@ def test_methods(method):
         assert all(np.array_equal(points[path], expected[path]) for path in points)
 
 
+@pytest.mark.parametrize("method", ["grid", "latin", "sobol", "saltelli"])
+def test_members_by_rule(method):
+    sampled = "" if method == "grid" else "\ncount = 8\nseed = 3"
+    counted = ", count = 3" if method == "grid" else ""
+    head, _, _ = STUDY.partition("rate =")
+    ranges = f"rate = {{ from = 0.01, to = 1.0, scale = 'log'{counted} }}"
+    text = head.replace('"grid"', f'"{method}"{sampled}\nby_rule = true') + ranges
+    read = study_from_text(text)
+    rule = _sweep.study_points(read, read.seed)
+    assert isinstance(rule, simkit.sweeps.Rule)
+    assert rule.count == {"grid": 3, "saltelli": 24}.get(method, 8)
+    held = _sweep.study_points(study_from_text(text.replace("\nby_rule = true", "")), 3)
+    if method in ("grid", "sobol"):
+        np.testing.assert_array_equal(rule.at(np.arange(rule.count))["rate"], held["rate"])
+    with pytest.raises(StudyError, match=r"`by_rule` .* goes with the methods grid, latin, sobol, saltelli"):
+        study_from_text(text.replace(f'"{method}"', '"random"').replace(counted or "@", ""))
+
+
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [

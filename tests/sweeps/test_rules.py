@@ -92,6 +92,7 @@ def above(numbers):
             {"growth": np.linspace(0.3, 0.6, 4)[: 2 * part], "death": np.linspace(0.5, 1.0, 16)}
         ),
         lambda part: sweeps.FunctionRule(above, 32 * part),
+        lambda part: sweeps.SobolDesignRule({"growth": (0.3, 1.0), "death": (0.5, 1.2)}, 8 * part, key=KEY),
     ],
 )
 def test_a_store_takes_more_members_of_the_same_rule(tmp_path, rule):
@@ -102,6 +103,47 @@ def test_a_store_takes_more_members_of_the_same_rule(tmp_path, rule):
     assert grown.finished == 64
     run(over=rule(2), store=tmp_path / "whole", chunk=16)
     assert files(tmp_path / "grown") == files(tmp_path / "whole")
+
+
+@dataclasses.dataclass(frozen=True)
+class Own(sweeps.Rule):
+    """A rule of one's own, of which a member depends on how many there are where `spread` says so."""
+
+    count: int
+    spread: bool = False
+
+    def at(self, numbers):
+        return {"growth": 0.3 + 0.5 * numbers / (self.count if self.spread else 100)}
+
+
+def test_a_store_takes_more_members_of_a_rule_of_ones_own(tmp_path):
+    for count in (32, 64):
+        grown = run(over=Own(count), store=tmp_path / "grown", chunk=16)
+    assert grown.finished == 64
+    run(over=Own(64), store=tmp_path / "whole", chunk=16)
+    assert files(tmp_path / "grown") == files(tmp_path / "whole")
+    run(over=Own(32, spread=True), store=tmp_path / "spread", chunk=16)
+    with pytest.raises(StoreError, match="belongs to another sweep"):
+        run(over=Own(64, spread=True), store=tmp_path / "spread", chunk=16)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        sweeps.PointsRule(RANGES, 8, key=KEY),
+        sweeps.PointsRule(RANGES, 8, key=KEY, method="latin"),
+        sweeps.GridRule({"growth": np.linspace(0.3, 0.6, 8)}),
+        sweeps.FunctionRule(above, 8),
+        sweeps.SobolDesignRule({"growth": (0.3, 1.0), "death": (0.5, 1.2)}, 2, key=KEY),
+    ],
+    ids=["sobol", "latin", "grid", "function", "design"],
+)
+def test_members_beyond_a_rule_are_refused(rule):
+    assert rule.count == 8
+    for numbers in ([8], [-1], [0, 9]):
+        with pytest.raises(ArgumentError, match="whole numbers from 0 to 7"):
+            rule.at(np.array(numbers))
+    assert all(len(values) == 0 for values in rule.at(np.array([], int)).values())
 
 
 def test_another_rule_is_another_sweep(tmp_path):
@@ -136,6 +178,7 @@ def test_wrong_rules_are_named(tmp_path):
     for function, words in (
         (lambda n: n, "must return a dictionary of path"),
         (lambda n: {"growth": np.ones(3)}, "must give as many values as members are asked for, 5, but it gives 3"),
+        (lambda n: {"growth": 0.5 + 0.1j * n}, "real numbers, but those of `growth` are complex"),
         (lambda n: {"grwth": np.ones(len(n))}, "growth"),
     ):
         with pytest.raises((ArgumentError, simkit.UnknownNameError), match=words):

@@ -18,11 +18,12 @@ from ..kernels._launch import LANES, Block, Given, Made, launch
 from ..kernels._mode import NotInKernel
 from ..kernels._objects import boxed
 from ._adjoint import asked_of, with_lost
+from ._asked import Asked, initial_places, unless_refused
 from ._attempt import RUNNING, Lanes, attempt, moved, select, started
 from ._block import fraction
 from ._flow import Flow
 from ._flow_apart import Moving
-from ._kernel import Asked, components, initial_places, unless_refused
+from ._kernel import components
 from ._plan import Plan
 
 RECORD_BYTES = 2**33

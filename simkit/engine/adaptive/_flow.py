@@ -19,6 +19,7 @@ from ...solvers import Memory
 from ..kernels._components import MOST_COMPONENTS, MOST_IN_KERNEL, MOST_OPERATIONS, apart_of, evaluated, operations
 from ..kernels._mode import NotInKernel
 from ..kernels._objects import apart, apart_lanes, boxed, unboxed
+from ..kernels._strict import STRICT
 from ._leap import LaneEvents, lane_events
 from ._member import Member
 from ._midpoint import midpoint
@@ -188,7 +189,7 @@ def _on_components(
         values = [apart(x) if s else apart_lanes(x) for x, s in held]
         given = program.arguments.flatten_up_to(arguments)
         values += [boxed(x, aval.shape) for x, aval in zip(given, avals[len(values) :], strict=True)]
-        found = evaluated(program.jaxpr.jaxpr, program.jaxpr.consts, values, strict)
+        found = evaluated(program.jaxpr.jaxpr, program.jaxpr.consts, values, STRICT if strict else None)
         return program.out.unflatten([unboxed(x, lanes, aval) for x, aval in zip(found, results, strict=True)])
 
     return call

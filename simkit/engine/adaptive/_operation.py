@@ -45,7 +45,7 @@ def _numerics(plan: Plan, y0: Array, times: Array, record: bool = False) -> Nume
 def _solve(*values: Array, plan: Plan, keeps: bool = False) -> list[Array]:
     leaves, fixed, times, _ = plan.split(values)
     if not keeps and (found := solve_in_kernel(plan, leaves, fixed, times)) is not None:
-        return [*jax.tree.leaves(_directions_first(plan, found.ys)), *found[1 : 1 + FIGURES]]
+        return [*_directions_first(plan, found.ys), *found[1 : 1 + FIGURES], *(found.log or ())]
     numerics = (carried_numerics(plan, leaves[0], times) if keeps else None) or _numerics(plan, leaves[0], times)
     flow = plan.flow(numerics.lanes, bool(plan.orders), origin(leaves, times))
     members = leaves[0].shape[0]

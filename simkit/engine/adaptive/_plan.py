@@ -87,15 +87,22 @@ class Plan(NamedTuple):
         memory = self.member.memory
         return memory.past if self.member.multistep else memory if self.linked(lanes) else None
 
+    @property
+    def plain(self) -> bool:
+        """Tell whether nothing happens in a solve but steps."""
+        return self.member.happenings is None
+
     def in_kernels(self, derivatives: bool = False) -> bool:
         """Tell whether kernels are in use and written for such a solve, whatever its operations.
 
-        Calls are inlined there, so that functions that state their own derivatives would lose these.
+        Without events calls are inlined there, so that functions that state their own derivatives would lose these. With events
+        tangents are taken before.
         """
         member = self.member
-        special = self.room or member.happenings is not None or member.multistep or member.resumed is not None
-        if mode() == "off" or special:
+        if mode() == "off" or member.multistep or member.resumed is not None:
             return False
+        if not self.plain:
+            return not derivatives and not member.noisy and member.longest is None
         programs = (member.field, member.start, member.step, member.polynomial, member.stops)
         return not (self.orders or derivatives) or not any(has_rules(program.jaxpr.jaxpr) for program in programs)
 

@@ -21,7 +21,7 @@ from ...core import marked
 from ._emit import CALLS
 from ._mode import NotInKernel
 from ._objects import apart, apart_lanes, over_lanes, together
-from ._strict import STRICT
+from ._strict import Rules
 
 ELEMENTWISE = frozenset(
     [
@@ -109,10 +109,16 @@ def operations(jaxpr: Any, strict: bool = False) -> float:
     total = 0.0
     for eqn in jaxpr.eqns:
         name = eqn.primitive.name
-        if name in ("pjit", "jit"):
+        if name in ("pjit", "jit") or (strict and name == "scan"):
             total += operations(eqn.params["jaxpr"].jaxpr, strict)
         elif strict and name == "custom_linear_solve":
             total += operations(eqn.params["jaxprs"].solve.jaxpr, strict)
+        elif strict and name == "while":
+            total += operations(eqn.params["body_jaxpr"].jaxpr, strict)
+        elif strict and name == "cond":
+            total += sum(operations(branch.jaxpr, strict) for branch in eqn.params["branches"])
+        elif strict and name == "sort":
+            total += 4 * eqn.invars[0].aval.size ** 2
         elif name in ELEMENTWISE:
             total += eqn.outvars[0].aval.size
         elif name == "dot_general":
@@ -127,13 +133,13 @@ def operations(jaxpr: Any, strict: bool = False) -> float:
 
 
 def evaluated(
-    jaxpr: Any, consts: Sequence[Any], arguments: Sequence[np.ndarray], strict: bool = False
+    jaxpr: Any, consts: Sequence[Any], arguments: Sequence[np.ndarray], rules: Rules | None = None
 ) -> list[np.ndarray]:
     """The results of a program: arrays of objects, each an array over lanes, or a number that all lanes share.
 
-    With `strict` nothing is stacked, as within a kernel: calls are inlined, barriers fall away.
+    With the `rules` of a kernel nothing is stacked: calls are inlined, barriers fall away.
 
-    **Raises:** with `strict` a `NotInKernel` for an operation that is not done on components.
+    **Raises:** with `rules` a `NotInKernel` for an operation that is not done on components.
     """
     held: dict[Any, np.ndarray] = {}
 
@@ -141,25 +147,25 @@ def evaluated(
         return apart(atom.val) if isinstance(atom, jax.extend.core.Literal) else held[atom]
 
     for variable, value in zip(jaxpr.constvars, consts, strict=True):
-        known = strict and isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer)
+        known = rules is not None and isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer)
         held[variable] = apart(np.asarray(value) if known else value)
     for variable, value in zip(jaxpr.invars, arguments, strict=True):
         held[variable] = value
     for eqn in jaxpr.eqns:
         with marked(eqn):
-            found = _apply(jaxpr, eqn, [read(atom) for atom in eqn.invars], strict)
+            found = _apply(jaxpr, eqn, [read(atom) for atom in eqn.invars], rules)
         for variable, value in zip(eqn.outvars, found, strict=True):
             held[variable] = value
     return [read(atom) for atom in jaxpr.outvars]
 
 
-def _apply(jaxpr: Any, eqn: Any, values: list[np.ndarray], strict: bool) -> list[np.ndarray]:
+def _apply(jaxpr: Any, eqn: Any, values: list[np.ndarray], rules: Rules | None) -> list[np.ndarray]:
     name = eqn.primitive.name
-    if name in ("pjit", "jit") or (strict and name in CALLS):
+    if name in ("pjit", "jit") or (rules is not None and name in CALLS):
         inner = eqn.params[CALLS[name]]
-        return evaluated(getattr(inner, "jaxpr", inner), getattr(inner, "consts", ()), values, strict)
-    if strict and name in STRICT:
-        return STRICT[name](functools.partial(evaluated, strict=True), eqn, *values)
+        return evaluated(getattr(inner, "jaxpr", inner), getattr(inner, "consts", ()), values, rules)
+    if rules is not None and name in rules:
+        return rules[name](functools.partial(evaluated, rules=rules), eqn, *values)
     if name == "split":
         ends = np.cumsum(eqn.params["sizes"])[:-1]
         return np.split(values[0], ends, axis=eqn.params["axis"])
@@ -172,10 +178,10 @@ def _apply(jaxpr: Any, eqn: Any, values: list[np.ndarray], strict: bool) -> list
     if name in _STRUCTURAL:
         return [_STRUCTURAL[name](eqn, *values)]
     if name == "reduce_sum":
-        return [_reduced(values[0], eqn.params["axes"], lambda a, b: a + b, eqn.outvars[0].aval.dtype)]
+        return [_reduced(values[0], list(map(int, eqn.params["axes"])), lambda a, b: a + b, eqn.outvars[0].aval.dtype)]
     if name == "dot_general" and values[0].size and values[1].size:
         return [_product(eqn, *values)]
-    if strict:
+    if rules is not None:
         raise NotInKernel(f"no operation `{name}` on components")
     return _stacked(jaxpr, eqn, values)
 

@@ -32,7 +32,7 @@ LOWERED = frozenset(
 )
 """Operations that the compiler of kernels knows."""
 
-DROPPED = frozenset(["optimization_barrier", "stop_gradient", "copy", "copy_p", "pvary", "pcast"])
+DROPPED = frozenset(["optimization_barrier", "stop_gradient", "copy", "copy_p", "pvary", "pcast", "reshard"])
 """Operations that mean nothing within a kernel."""
 
 CALLS = {
@@ -197,6 +197,20 @@ def _cond(eqn: Any, index: Any, *values: Any) -> list[Any]:
     return list(jax.lax.switch(index, [lambda *v, b=b: b(v) for b in branches], *values))
 
 
+def _while(eqn: Any, *values: Any) -> list[Any]:
+    first, second = (eqn.params[name] for name in ("cond_jaxpr", "body_jaxpr"))
+    a = eqn.params["cond_nconsts"]
+    b = a + eqn.params["body_nconsts"]
+    types = [v.aval.dtype for v in eqn.outvars]
+
+    def turn(carry: Sequence[Any]) -> list[Array]:
+        found = emitted(second.jaxpr, second.consts, [*values[a:b], *carry])
+        return [jnp.asarray(x, dtype) for x, dtype in zip(found, types, strict=True)]
+
+    more = lambda carry: emitted(first.jaxpr, first.consts, [*values[:a], *carry])[0]
+    return list(jax.lax.while_loop(more, turn, [jnp.asarray(x, d) for x, d in zip(values[b:], types, strict=True)]))
+
+
 def _linear_solve(eqn: Any, *values: Any) -> list[Any]:
     lengths, program = eqn.params["const_lengths"], eqn.params["jaxprs"].solve
     begin = lengths.matvec + lengths.vecmat
@@ -226,6 +240,7 @@ _REWRITTEN: dict[str, Callable[..., list[Any]]] = {
     "reduce_or": _any,
     "reduce_and": _all,
     "cond": _cond,
+    "while": _while,
     "custom_linear_solve": _linear_solve,
     "max": _extreme("max"),
     "min": _extreme("min"),

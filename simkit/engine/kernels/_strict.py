@@ -3,7 +3,7 @@
 import functools
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -11,12 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from ._control import INDEXED, LOOPED, Evaluate
 from ._emit import DROPPED
 from ._mode import NotInKernel
 from ._objects import boxed, over_lanes
 
-Evaluate = Callable[[Any, Sequence[Any], Sequence[np.ndarray]], list[np.ndarray]]
-"""Function of a program, its constants and its arguments, for operations that hold programs."""
+Rules = Mapping[str, Callable[..., list[np.ndarray]]]
+"""Operation -> function of what evaluates programs, the equation, and arrays of objects."""
 
 ROTATIONS = (13, 15, 26, 6), (17, 29, 16, 24)
 """Numbers of bits by which the rounds of Threefry rotate (Salmon et al. 2011, doi:10.1145/2063384.2063405, table 2)."""
@@ -101,11 +102,12 @@ def _reduced(by: Callable[..., Any], _: Evaluate, eqn: Any, value: np.ndarray) -
     axes = eqn.params["axes"]
     rest = [i for i in range(value.ndim) if i not in axes]
     rows = value.transpose(*rest, *axes).reshape(*(value.shape[i] for i in rest), -1)
-    if not rows.shape[-1]:
+    nothing = {"reduce_or": False, "reduce_and": True}.get(eqn.primitive.name)
+    if not rows.shape[-1] and nothing is None:
         raise NotInKernel("a reduction of nothing")
     found = np.empty(rows.shape[:-1], object)
     for place in np.ndindex(found.shape):
-        found[place] = by(*rows[place])
+        found[place] = by(*rows[place]) if rows.shape[-1] else nothing
     return [found]
 
 
@@ -135,7 +137,8 @@ def _chain(by: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     return lambda *values: functools.reduce(by, values)
 
 
-STRICT: dict[str, Callable[..., list[np.ndarray]]] = {
+STRICT: Rules = {
+    **INDEXED,
     **dict.fromkeys(DROPPED, _same),
     "stop_gradient": _held,
     "threefry2x32": _threefry,
@@ -147,4 +150,7 @@ STRICT: dict[str, Callable[..., list[np.ndarray]]] = {
     "reduce_or": functools.partial(_reduced, _chain(lambda a, b: a | b)),
     "reduce_and": functools.partial(_reduced, _chain(lambda a, b: a & b)),
 }
-"""Operation -> function of what evaluates programs, the equation, and arrays of objects."""
+"""Rules of programs of which derivatives may be taken."""
+
+FINAL: Rules = {**STRICT, **LOOPED}
+"""Rules of programs of which all derivatives have been taken."""

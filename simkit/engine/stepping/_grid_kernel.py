@@ -28,6 +28,7 @@ from ..kernels._emit import rewritten
 from ..kernels._launch import EVEN_LANES, Block, Given, Made, launch
 from ..kernels._mode import NotInKernel, mode
 from ..kernels._objects import boxed
+from ..kernels._strict import STRICT
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -128,7 +129,7 @@ def _in_kernel(posed: Posed, own: tuple[bool, ...], members: int, values: Sequen
 
         def step(y: list[Array], *numbers_of_step: Array) -> list[Array]:
             given = [*leaves, boxed(y, (numbers,)), *(boxed(x, ()) for x in numbers_of_step)]
-            found = evaluated(posed.step.jaxpr, consts, given, strict=True)[0]
+            found = evaluated(posed.step.jaxpr, consts, given, STRICT)[0]
             return [jnp.broadcast_to(jnp.asarray(x, posed.dtype), block.lanes) for x in found]
 
         def window(i: Array, y: list[Array]) -> list[Array]:

@@ -54,7 +54,12 @@ class ABCSMC(eqx.Module):
 
     def __check_init__(self) -> None:
         check_count("particles", self.particles, least=20)
-        check_count("simulations", self.simulations, least=self.particles)
+        check_count("simulations", self.simulations)
+        if self.simulations < self.particles:
+            raise ArgumentError(
+                f"Argument `particles` must be at most `simulations`, the data sets of all generations, {self.simulations}, but it "
+                f"is {self.particles}. Take fewer `particles` or more `simulations`."
+            )
         for name in ("quantile", "acceptance"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:

@@ -18,6 +18,7 @@ from ...fitting import (
 )
 from ...infer import (
     ABCSMC,
+    LENGTHS,
     MCLMC,
     NUTS,
     EnsembleSampler,
@@ -173,7 +174,7 @@ SAMPLE = Table(
         "live": Key("count", "of nested: points that live; 500 without it", least=20),
         "replaced": Key("count", "of nested: points that die at once"),
         "remaining": Key("number", "of nested: the part of the evidence that may be left at the end; 0.001 without it"),
-        "length": Key("number", "of mclmc: how long a momentum is kept, in lengths of its tuning; 3.0 without it"),
+        "length": Key("number", "of mclmc: mean number of steps between two tosses; 3.0 without it", bounds=LENGTHS),
         "paths": Key("count", "of pathfinder: starts, drawn from the priors; 8 without it"),
         "iterations": Key("count", "of pathfinder: steps of a path at most; 60 without it"),
         "lower_bound_draws": Key("count", "of pathfinder: draws for the lower bound of each step; 30 without it"),

@@ -16,7 +16,7 @@ class Key:
     - `doc`: one line.
     - `default`: None where the key may be left out without one.
     - `choices`: the names that are known, called late since packages add to registries.
-    - `least`: of a count.
+    - `least`: of a count; `bounds`: of a number, the least and the greatest one.
     - `what`: how a message calls a name that is not among the choices.
     - `table`: the keys of a table, or of each table of an array.
     """
@@ -28,11 +28,16 @@ class Key:
     least: int = 1
     what: str = "name"
     table: "Table | None" = None
+    bounds: tuple[float, float] | None = None
 
     def read(self, section: Section, key: str) -> Any:
         """The value in a table, or the default."""
         if self.kind == "number":
-            return section.number(key, self.default)
+            value = section.number(key, self.default)
+            if value is not None and self.bounds is not None and not self.bounds[0] <= value <= self.bounds[1]:
+                low, high = self.bounds
+                raise section.error(key, f"must lie between {low:,g} and {high:,g}, but it is {value:g}.")
+            return value
         if self.kind == "count":
             return section.count(key, self.default, least=self.least)
         if self.kind == "a name":

@@ -281,6 +281,9 @@ SWEEP = Table(
         "method": Key("a name", "how members are chosen", "grid", lambda: SWEEP_METHODS, 1, "sweep method"),
         "over": Key("a table", "path -> values, or { from, to }", table=Table("", _SPAN, nested=True)),
         "count": Key("count", "how many members, where they are drawn"),
+        "by_rule": Key(
+            "true or false", "of grid, latin, sobol, saltelli: make values chunk by chunk, for members beyond memory"
+        ),
         "seed": Key("count", "of drawn members; that of the study without it", least=0),
         "chunk": Key("count", "members a file: what an interrupt can cost"),
         "times": TIMES,

@@ -84,6 +84,8 @@ def _of_key(key: Key) -> dict[str, Any]:
         found = {"enum": list(key.choices())}
     else:
         found = dict(PLAIN[key.kind])
+        if key.bounds is not None:
+            found |= {"minimum": key.bounds[0], "maximum": key.bounds[1]}
     if key.table is not None:
         inner = _of_table(key.table)
         if key.kind == "an array":

@@ -13,6 +13,8 @@ MOST_MEMBERS = 200_000_000
 """Members of a sweep, and times of a simulation: some gigabytes for their numbers alone."""
 DRAWN = (*METHODS, *DESIGNS)
 SWEEP_METHODS = ("grid", "zip", *DRAWN)
+RULED = ("grid", "latin", "sobol", "saltelli")
+"""Methods for which members are made by a rule where `by_rule` asks for it."""
 
 
 def read_sweep(section: Section) -> dict[str, Any]:
@@ -29,6 +31,9 @@ def read_sweep(section: Section) -> dict[str, Any]:
     asked["seed"] = section.count("seed", least=0)
     asked["chunk"] = section.count("chunk")
     asked["times"] = read_times(section)
+    asked["by_rule"] = section.get("by_rule", "true or false", False) or None
+    if asked["by_rule"] and method not in RULED:
+        raise section.error("by_rule", f'goes with the methods {", ".join(RULED)}, but the method is "{method}".')
     section.finish()
     if method in DRAWN:
         section.need("count")

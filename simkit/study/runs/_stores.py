@@ -80,8 +80,11 @@ def _of_store(folder: Path) -> list[StoreProgress]:
             return [_of_sweep(open_store(folder))]
         manifest = journal_manifest(folder)
         return [] if manifest is None else list(_of_journal(folder, manifest))
-    except (SimkitError, OSError, ValueError) as error:
-        return [StoreProgress(str(folder), "store", errors=(str(error).splitlines()[0],))]
+    except SimkitError as error:
+        told = str(error).splitlines()[0]
+    except (OSError, ValueError, RecursionError) as error:
+        told = f"The file `{folder / 'manifest.json'}` is damaged ({str(error).splitlines()[0]})."
+    return [StoreProgress(str(folder), "store", errors=(told,))]
 
 
 def _of_sweep(store: Store) -> StoreProgress:

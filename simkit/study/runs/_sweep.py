@@ -14,7 +14,11 @@ from ...core import RandomSystem, Setup, as_events
 from ...stores import write_text
 from ...sweeps import (
     DESIGNS,
+    GridRule,
     MorrisEffects,
+    PointsRule,
+    Rule,
+    SobolDesignRule,
     SobolIndices,
     Sweep,
     grid,
@@ -102,10 +106,17 @@ def check_paths(study: Study) -> None:
             raise type(error)(f"[sweep.over] of `{study.name}`: {error}") from error
 
 
-def study_points(study: Study, seed: int) -> dict[str, np.ndarray]:
+def study_points(study: Study, seed: int) -> dict[str, np.ndarray] | Rule:
     """The members of a study's sweep, as `over` takes them."""
     check_paths(study)
     over, method = study.sweep["over"], study.sweep["method"]
+    if study.sweep.get("by_rule"):
+        if method == "grid":
+            return GridRule(over)
+        count, key = study.sweep["count"], _key(study, seed)
+        if method == "saltelli":
+            return SobolDesignRule(over, count, key=key)
+        return PointsRule(over, count, key=key, method=method)
     if method == "zip":
         return over
     if method == "grid":
