@@ -1,9 +1,8 @@
 """A flow around its bodies: where they stand, the slope of the velocity, and what the fluid loses to each of them.
 
-Free bodies and the fluid are one system: the slope of the velocity is linear in the accelerations of the bodies, so that the
-pressure is solved once without them and once for a unit of each way in which a body moves. The loads of these are the added
-masses, of a body on itself and on others. Newton's law is then a system of one to three equations for each body, whatever the
-densities.
+Free bodies and the fluid are one system: the slope of the velocity is linear in the pressure and in the accelerations of the
+bodies, and these are linear in the pressure by Newton's law. The pressure is solved for with the accelerations put in, so that
+added mass, of a body on itself and on others, is that of the scheme, and bodies of any number and density cost one solution.
 """
 
 import functools
@@ -25,7 +24,7 @@ from ._input_force import forces_on
 from ._loads import loads
 from ._momentum import advection, surrounded
 from ._moving import Motion, continued, fastest, motion_of, taken_along
-from ._projection import Projected, project_through
+from ._projection import Medium, Projected, Yielding, accelerations, pressure_in, project_through, yielding
 from ._staggered import Components
 from ._state import StaggeredFlow
 
@@ -99,21 +98,20 @@ def admitted(system: Any, t: ArrayLike, velocity: Components, free: Mapping[str,
     return through(system, joined, here.cut.mobility).velocity
 
 
-def around(system: Any, t: ArrayLike, y: StaggeredFlow, pushed: Components, inputs: Inputs) -> Around:
-    """The flow around its bodies, from the slope of the velocity without pressure and bodies."""
-    states = states_of(y)
-    here = near(system, t, y.velocity[0].dtype, states)
-    field, left = moved(system, here, pushed, y.velocity)
-    found = through(system, field, here.cut.mobility, left)
-    lost = _lost(system, here, forces_on(system, t, y, inputs), pushed, found)
-    still = Around(here, found, lost, {}, {})
-    return _freed(system, states, still) if states else still
+class Ways(NamedTuple):
+    """The ways in which free bodies move, one after the other: velocities at faces in a unit of each, masses, and forces but
+    those of the fluid; how many each body has, and the forces of contact by body."""
+
+    modes: Components
+    masses: Array
+    outer: Array
+    counts: tuple[int, ...]
+    contact: dict[str, Array]
 
 
-def _freed(system: Any, states: Mapping[str, BodyState], still: Around) -> Around:
-    """The flow and the accelerations of all free bodies, from the flow with bodies that are not accelerated."""
-    at, here = system.at, still.near
-    bodies = bodies_of(system)
+def ways_of(system: Any, here: Near, states: Mapping[str, BodyState]) -> Ways:
+    """The ways in which the free bodies of a flow move."""
+    at, bodies = system.at, bodies_of(system)
     motions = motions_of(bodies)
     places = {name: body.place for name, body in here.bodies.items()}
     touch = contact_forces(system.contact, at, system.boundaries, bodies, places, motions)
@@ -129,31 +127,94 @@ def _freed(system: Any, states: Mapping[str, BodyState], still: Around) -> Aroun
         masses.append(inertia.mass[kept])
         counts.append(len(kept))
     modes = tuple(jnp.concatenate(own) for own in zip(*parts, strict=True))
-    held = tuple((1 - m)[None] * mode for m, mode in zip(here.cut.mobility, modes, strict=True))
-    answers = jax.vmap(lambda field: through(system, field, here.cut.mobility))(held)
+    return Ways(modes, jnp.concatenate(masses), jnp.concatenate(outer), tuple(counts), touch)
 
-    def given(answer: Projected, mode: Components) -> Components:
-        parts = zip(at.gradient(answer.pressure), answer.velocity, here.cut.inside, mode, strict=True)
-        lost = [(at.inner(i, -g - u) + at.inner(i, s * v)) * at.volumes(i, u) for i, (g, u, s, v) in enumerate(parts)]
-        return tuple(lost)
 
-    losses = jax.vmap(given)(answers, modes)
-    load = lambda lost: jnp.stack(
-        [sum(jnp.sum(v[k] * u) for v, u in zip(modes, lost, strict=True)) for k in range(sum(counts))]
-    )
-    added = -jax.vmap(load)(losses)
-    known = load(still.lost) + jnp.concatenate(outer)
-    found = jnp.linalg.solve(jnp.diag(jnp.concatenate(masses)) + added.T, known)
-    sum_of = lambda parts: jnp.tensordot(found, parts, 1)
-    joined = lambda own, others: tuple(a + sum_of(b) for a, b in zip(own, others, strict=True))
-    whole = Projected(joined(still.found.velocity, answers.velocity), still.found.pressure + sum_of(answers.pressure))
-    slopes, first = {}, 0
-    for (name, motion), count in zip(motions.items(), counts, strict=True):
-        place = places[name]
+def _load(ways: Ways, lost: Components) -> Array:
+    """The force along each way, from the momentum that each face loses."""
+    parts = zip(ways.modes, lost, strict=True)
+    return functools.reduce(jnp.add, [jnp.tensordot(v, u, u.ndim) for v, u in parts])
+
+
+def _held(ways: Ways, here: Near) -> Components:
+    """The slope of the velocity in a unit of each acceleration, without pressure."""
+    return tuple((1 - m)[None] * mode for m, mode in zip(here.cut.mobility, ways.modes, strict=True))
+
+
+def _yielding(system: Any, here: Near, ways: Ways) -> tuple[Yielding, Array]:
+    r"""How free bodies give way to the pressure, and the matrix of their masses with that of the faces that move with them.
+
+    A face loses $-\nabla p - \partial_t u + s\,\phi a$ to a body, with the share s of it that is inside and the way $\phi$, and has
+    $\partial_t u = (1 - m) \phi a - m \nabla p$. The load is therefore $-\langle (1 - m) \phi, \nabla p\rangle$, which is
+    $\langle c, p\rangle$ with the divergence c of $(1 - m) \phi$, less $\langle (1 - m - s) \phi, \phi\rangle a$.
+    """
+    at = system.at
+    held = _held(ways, here)
+    carried = jax.vmap(
+        lambda own, mode: _load(
+            ways,
+            tuple(
+                at.inner(i, h - s * v) * at.volumes(i, v)
+                for i, (h, s, v) in enumerate(zip(own, here.cut.inside, mode, strict=True))
+            ),
+        )
+    )(held, ways.modes)
+    matrix = jnp.diag(ways.masses) + carried
+    return yielding(at, here.cut.mobility, jax.vmap(at.divergence)(held), matrix), matrix
+
+
+def medium_of(system: Any, here: Near, states: Mapping[str, BodyState]) -> Medium:
+    """What the pressure of a flow acts on."""
+    given = _yielding(system, here, ways_of(system, here, states))[0] if states else None
+    return Medium(here.cut.mobility, given)
+
+
+def around(system: Any, t: ArrayLike, y: StaggeredFlow, pushed: Components, inputs: Inputs) -> Around:
+    """The flow around its bodies, from the slope of the velocity without pressure and bodies."""
+    states = states_of(y)
+    here = near(system, t, y.velocity[0].dtype, states)
+    field, left = moved(system, here, pushed, y.velocity)
+    forces = forces_on(system, t, y, inputs)
+    if states:
+        return _freed(system, states, here, (field, left), pushed, forces)
+    found = through(system, field, here.cut.mobility, left)
+    return Around(here, found, _lost(system, here, forces, pushed, found), {}, {})
+
+
+def _freed(
+    system: Any,
+    states: Mapping[str, BodyState],
+    here: Near,
+    before: tuple[Components, Array | None],
+    pushed: Components,
+    forces: list[Any] | None,
+) -> Around:
+    """The flow and the accelerations of all free bodies, from the slope of the velocity without both."""
+    at, (field, left) = system.at, before
+    ways = ways_of(system, here, states)
+    bodies, matrix = _yielding(system, here, ways)
+    still = _lost(system, here, forces, pushed, Projected(field, jnp.zeros_like(at.divergence(field))))
+    first = jnp.linalg.solve(matrix, _load(ways, still) + ways.outer)
+    right = at.divergence(field) + jnp.tensordot(first, bodies.fields, 1)
+    right = right if left is None else right + left
+    medium = Medium(here.cut.mobility, bodies)
+    pressure = pressure_in(at, medium, right, system.tolerance, system.iterations)
+    found = first + accelerations(at, bodies, pressure)
+    parts = zip(field, _held(ways, here), here.cut.mobility, at.gradient(pressure), strict=True)
+    whole = Projected(tuple(f + jnp.tensordot(found, h, 1) - m * g for f, h, m, g in parts), pressure)
+    lost = [
+        a + at.inner(i, s * jnp.tensordot(found, v, 1)) * at.volumes(i, a)
+        for i, (a, s, v) in enumerate(
+            zip(_lost(system, here, forces, pushed, whole), here.cut.inside, ways.modes, strict=True)
+        )
+    ]
+    slopes, begin = {}, 0
+    for (name, motion), count in zip(motions_of(bodies_of(system)).items(), ways.counts, strict=True):
+        place = here.bodies[name].place
         assert place is not None
-        slopes[name] = accelerated(motion, at, states[name], place, found[first : first + count])
-        first += count
-    return Around(here, whole, joined(still.lost, losses), slopes, touch)
+        slopes[name] = accelerated(motion, at, states[name], place, found[begin : begin + count])
+        begin += count
+    return Around(here, whole, tuple(lost), slopes, ways.contact)
 
 
 def outputs_of_bodies(system: Any, y: StaggeredFlow, beside: Around, pressure: Array) -> dict[str, Any]:

@@ -33,7 +33,7 @@ from ..grids._grid import Grid
 from ..grids._parts import laid_out, on_its_parts, shardings_of
 from ..grids._values import inputs_of_values
 from ..spectral._force import InputForce
-from ._around import admitted, around, moved, near, outputs_of_bodies, rate_of_bodies, through
+from ._around import admitted, around, medium_of, moved, near, outputs_of_bodies, rate_of_bodies, through
 from ._bodies import (
     any_moves,
     as_obstacles,
@@ -55,7 +55,7 @@ from ._input_force import forces_on, inputs_of_force
 from ._loads import force_on
 from ._momentum import advection, diffusion, scalar_slope, surrounded
 from ._obstacle import Obstacle
-from ._projection import pressure_outside, project, unconverged
+from ._projection import Medium, pressure_outside, project, unconverged
 from ._scalars import FlowScalar, as_scalars, check_reaction, check_start, check_state, slopes, uniform
 from ._staggered import Components, Staggered, check_alike, ends_of, open_ends_of
 from ._state import StaggeredFlow, started
@@ -231,7 +231,7 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         known = not tracing((self, velocity, lost))
         if known and self._has_bodies and not np.isfinite(state.velocity[0]).all():
             moved, mobility = self._admitted(given)
-            if text := unconverged(self.at, self.tolerance, self.iterations, mobility, moved):
+            if text := unconverged(self.at, self.tolerance, self.iterations, Medium(mobility), moved):
                 raise SimulationError(f"The flow cannot start. {text}")
         if known and float(lost) > 0.01:
             warnings.warn(
@@ -268,7 +268,7 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         unforced: Any = dict.fromkeys(self.reads(), 0.0) | {"force": tuple(map(jnp.zeros_like, y.velocity))}
         here = near(self, t, y.velocity[0].dtype, states_of(y))
         field, _ = moved(self, here, self._pushed(t, y, unforced), y.velocity)
-        return unconverged(self.at, self.tolerance, self.iterations, here.cut.mobility, field)
+        return unconverged(self.at, self.tolerance, self.iterations, medium_of(self, here, states_of(y)), field)
 
     def vector_field(self, t: ArrayLike, y: StaggeredFlow, inputs: Inputs) -> StaggeredFlow:
         now = self._now(t, y, inputs)
