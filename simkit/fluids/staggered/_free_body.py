@@ -36,7 +36,8 @@ class FreeMotion(eqx.Module):
     with the mass $m = \sigma V$ for each unit of the fluid's density (in two dimensions of its depth as well), the displaced
     $m_f = V$, the volume V, and the force F and torque T of the fluid. Both are solved together with the pressure, added mass
     included, so that light bodies and those without mass are as stable as heavy ones. The origin of the shape's coordinates is
-    its centre of mass. `IncompressibleFlow.start(body=[1.0, 2.0])` puts it in its place.
+    its centre of mass. `IncompressibleFlow.start(body=[1.0, 2.0])` puts it in its place, `start(bodies={"left": [1.0, 2.0]})`
+    those of `obstacles`.
 
     - `density`: $\sigma$, of the body over that of the fluid, 0 or more.
     - `gravity`: g, shape (dimensions,). The pressure of a fluid at rest is not part of the state, so that a `force` on the fluid
@@ -47,14 +48,14 @@ class FreeMotion(eqx.Module):
     - `axes`: along which it moves; by default, None, all of them.
     - `turns`: whether it turns, in two dimensions; in three no body does.
 
-    Volume and moment of inertia of a `Disk` or `Box` are exact; those of other shapes are sums over the cells. Each slope takes as
-    many solutions of the pressure more as the body has ways to move. There are no forces of contact: a body whose centre leaves
-    the box by a wall makes the run fail.
+    Volume and moment of inertia of a `Disk` or `Box` are exact; those of other shapes are sums over the cells. Bodies of any
+    number cost one solution of the pressure. A `Contact` holds them off each other and off walls; a body whose centre leaves the
+    box by an end makes the run fail.
 
     **Good values:** twelve or more cells across; steps by `Courant(0.5)`, which know the body's speed, its fall and its spring.
 
-    **Raises:** an `ArgumentError` for a negative density, numbers of another shape, a spring without an anchor, or axes that are
-    none.
+    **Raises:** an `ArgumentError` for a negative density, stiffness or damping, numbers of another shape, a spring without an
+    anchor, axes that are none, or a `turns` that is no truth value.
     """
 
     density: Any = quantity(doc="density of the body over that of the fluid")
@@ -84,8 +85,12 @@ class FreeMotion(eqx.Module):
             )
         if stiffness is not None and anchor is None:
             raise ArgumentError("Argument `anchor` must be given with `stiffness`: it is where the spring is at rest.")
+        if not isinstance(turns, bool | np.bool_):
+            raise ArgumentError(f"Argument `turns` of FreeMotion must be True or False, but it is {shown(turns)}.")
         if axes is not None and not (
-            isinstance(axes, Sequence) and axes and all(isinstance(axis, int) and 0 <= axis < 3 for axis in axes)
+            isinstance(axes, list | tuple)
+            and axes
+            and all(isinstance(axis, int) and not isinstance(axis, bool) and 0 <= axis < 3 for axis in axes)
         ):
             raise ArgumentError(
                 f"Argument `axes` of FreeMotion must hold axes of the grid, but it is {shown(axes)}. Write `(1,)`."
@@ -93,7 +98,7 @@ class FreeMotion(eqx.Module):
         self.density = density
         given = {"gravity": gravity, "stiffness": stiffness, "damping": damping, "anchor": anchor}
         for name, value in given.items():
-            setattr(self, name, None if value is None else _numbers(name, value))
+            setattr(self, name, None if value is None else _numbers(name, value, name in ("stiffness", "damping")))
         self.axes, self.turns = None if axes is None else tuple(axes), bool(turns)
 
     def kept(self, dimensions: int) -> np.ndarray:
@@ -102,11 +107,21 @@ class FreeMotion(eqx.Module):
         return np.array([*sorted(set(axes)), *([2] if dimensions == 2 and self.turns else [])])
 
 
-def _numbers(name: str, value: Any) -> Array:
+def _numbers(name: str, value: Any, positive: bool = False) -> Array:
     try:
-        return as_float_array(value)
+        found = as_float_array(value)
     except (TypeError, ValueError) as error:
         raise ArgumentError(f"Argument `{name}` must hold numbers, but it is {shown(value)}.") from error
+    if traced(found):
+        return found
+    if not np.isfinite(np.asarray(found)).all():
+        raise ArgumentError(f"Argument `{name}` must be finite, but it is {np.asarray(found).tolist()}.")
+    if positive and np.any(np.asarray(found) < 0):
+        raise ArgumentError(
+            f"Argument `{name}` of FreeMotion must not be negative, but it is {np.asarray(found).tolist()}: it would drive the "
+            "body away. Write 0 or more, or a force by the `motion` of a body that is moved."
+        )
+    return found
 
 
 class Inertia(NamedTuple):
