@@ -100,13 +100,13 @@ def test_bodies_side_by_side_mirror_each_other():
     """They sink and touch, each the mirror's image of the other, up to what the pressure is solved to."""
     bodies = {name: free(gravity=[g, -1.0]) for name, g in (("left", 2.0), ("right", -2.0))}
     system = flow(bodies, contact=Contact(5.0, 0.3))
-    start = system.start(bodies={"left": [1.2, 2.5], "right": [2.8, 2.5]})
+    start = system.start(bodies={"left": [1.25, 2.5], "right": [2.75, 2.5]})
     run = simkit.simulate(system, start, [0.0, 0.7, 1.4], step=simkit.Courant(0.5))
     left, right = run.ys.bodies["left"], run.ys.bodies["right"]
     np.testing.assert_allclose(left.centre[:, 0], 4 - right.centre[:, 0], atol=1e-6)
     np.testing.assert_allclose(left.centre[:, 1], right.centre[:, 1], atol=1e-6)
     np.testing.assert_allclose(left.angle, -right.angle, atol=1e-6)
-    assert 1.0 < float(right.centre[-1, 0] - left.centre[-1, 0]) < 1.3  # in reach of each other
+    assert 1.0 < float(right.centre[-1, 0] - left.centre[-1, 0]) < 1.28  # in reach of each other
     out = eqx.filter_jit(system.outputs)(1.4, run.final(), None)
     np.testing.assert_allclose(out["left"]["contact"], -out["right"]["contact"], atol=1e-6)
     assert float(out["left"]["contact"][0]) < -1e-2
@@ -186,16 +186,17 @@ def test_forces_of_contact():
 
 
 @pytest.mark.slow
-def test_a_disk_comes_to_rest_on_the_floor():
+def test_a_disk_rests_on_the_floor():
     """Where the force of contact is its weight: the gap is 1 - sqrt(weight / strength) of the reach."""
     weight = 0.5 * np.pi / 4
     system = flow({"one": free(gravity=[0.0, -1.0])}, size=(2.0, 2.0), contact=Contact(20 * weight, 0.2))
-    run = simkit.simulate(system, system.start(bodies={"one": [1.0, 0.72]}), [0.0, 3.0], step=simkit.Courant(0.5))
-    end = run.final()
-    np.testing.assert_allclose(end.bodies["one"].centre[1] - 0.5, 0.2 * (1 - 20**-0.5), rtol=2e-3)
-    np.testing.assert_allclose(
-        eqx.filter_jit(system.outputs)(3.0, end, None)["one"]["contact"], [0, weight], rtol=1e-2, atol=1e-6
-    )
+    rest = 0.5 + 0.2 * (1 - 20**-0.5)
+    push = lambda y: slope(system, system.start(bodies={"one": [1.0, y]})).bodies["one"].velocity
+    np.testing.assert_allclose(push(rest), 0, atol=1e-12)
+    assert float(push(rest - 0.01)[1]) > 0.02
+    assert float(push(rest + 0.01)[1]) < -0.02
+    out = eqx.filter_jit(system.outputs)(0.0, system.start(bodies={"one": [1.0, rest]}), None)
+    np.testing.assert_allclose(out["one"]["contact"], [0, weight], rtol=1e-12)
 
 
 @pytest.mark.long
@@ -229,8 +230,8 @@ def test_standing_moved_and_free_bodies_in_space():
         "up": Obstacle(Disk(jnp.array([2.0, 2.6, 1.5]), 0.3)),
         "down": Obstacle(Disk(jnp.array([2.0, 0.4, 1.5]), 0.3)),
     }
-    system = flow(bodies, 5, (3.0, 3.0, 3.0), contact=Contact(1.0, 0.2), tolerance=1e-8)
-    run = simkit.simulate(system, system.start(bodies={"free": [2.0, 1.5, 1.5]}), [0.0, 0.4], step=simkit.Courant(0.5))
+    system = flow(bodies, 4, (3.0, 3.0, 3.0), contact=Contact(1.0, 0.2), tolerance=1e-8)
+    run = simkit.simulate(system, system.start(bodies={"free": [2.0, 1.5, 1.5]}), [0.0, 0.4], step=simkit.Fixed(10))
     moved = run.final().bodies["free"]
     assert float(moved.velocity[0]) > 0.02
     np.testing.assert_allclose(moved.centre[1:], 1.5, atol=1e-6)
@@ -239,7 +240,7 @@ def test_standing_moved_and_free_bodies_in_space():
     np.testing.assert_allclose(out["up"]["drag"][0], out["down"]["drag"][0], rtol=1e-4)
     np.testing.assert_allclose(out["up"]["drag"][1], -out["down"]["drag"][1], rtol=1e-4)
     total = sum(out[name]["drag"] for name in bodies)
-    np.testing.assert_allclose(system.drag(0.4, run.final()), total, rtol=1e-6)
+    np.testing.assert_allclose(jax.jit(system.drag)(0.4, run.final()), total, rtol=1e-6)
     assert "contact" not in out["moved"]
     assert out["free"]["contact"].shape == (3,)
 
@@ -292,13 +293,13 @@ def test_members_side_by_side():
 @pytest.mark.slow
 def test_gradient_of_a_run_through_contact():
     """Where a disk ends that bounces from the floor, by the strength of the contact and its own density."""
-    system = flow({"one": free(gravity=[0.0, -8.0])}, 5, (3.0, 3.0), contact=Contact(8.0, 0.4), tolerance=1e-12)
-    start = system.start(bodies={"one": BodyState([1.5, 0.95], [0.0, -0.8])})
+    system = flow({"one": free(gravity=[0.0, -8.0])}, 5, (2.0, 2.0), contact=Contact(8.0, 0.4), tolerance=1e-12)
+    start = system.start(bodies={"one": BodyState([1.0, 0.85], [0.0, -0.8])})
 
     def end(numbers):
         names = ("contact.strength", "obstacles.one.motion.density")
         changed = simkit.core.Setup(system).put(dict(zip(names, numbers, strict=True))).system
-        return simkit.simulate(changed, start, [0.0, 0.3], step=simkit.Fixed(20)).final().bodies["one"].centre[1]
+        return simkit.simulate(changed, start, [0.0, 0.2], step=simkit.Fixed(8)).final().bodies["one"].centre[1]
 
     check_gradients(jax.jit(end), (jnp.array([8.0, 1.6]),), tolerance=1e-4, directions=2)
 
@@ -335,22 +336,20 @@ def test_bad_input():
     two = {"a": free(), "b": free()}
     with pytest.raises(error, match="`obstacles` must hold all bodies, but `obstacle`"):
         made(obstacle=free(), obstacles=two)
-    with pytest.raises(error, match="Entry `a` of argument `obstacles` must be an Obstacle"):
-        made(obstacles={"a": ROUND})
-    with pytest.raises(error, match="name of a body must be a word .* one is 'velocity'"):
+    with pytest.raises(error, match=r"name of a body must be a word .* one is 'velocity'"):
         made(obstacles={"velocity": free()})
     with pytest.raises(error, match="one is 'salt'"):
         made(obstacles={"salt": free()}, scalars={"salt": FlowScalar(0.1, boundaries=Neumann())})
     system = made(obstacles=two)
     with pytest.raises(error, match="`bodies` must hold the places of the free bodies, a, b, but holds a"):
         system.start(bodies={"a": [1.0, 1.0]})
-    with pytest.raises(error, match="`body` needs an obstacle with a `FreeMotion`. Write `bodies` with a, b"):
+    with pytest.raises(error, match=r"`body` needs an obstacle with a `FreeMotion`. Write `bodies` with a, b"):
         system.start(body=[1.0, 1.0])
     with pytest.raises(error, match="`bodies` needs `obstacles`"):
         made(obstacle=free()).start(bodies={"a": [1.0, 1.0]})
-    with pytest.raises(error, match="'a' must not overlap the body 'b' at the start, but does by 0.2"):
+    with pytest.raises(error, match=r"'a' must not overlap the body 'b' at the start, but does by 0.2"):
         system.start(bodies={"a": [1.0, 1.0], "b": [1.8, 1.0]})
-    with pytest.raises(error, match="'b' must not overlap the lower wall of axis 1 .* by 0.1"):
+    with pytest.raises(error, match=r"'b' must not overlap the lower wall of axis 1 .* by 0.1"):
         system.start(bodies={"a": [1.0, 1.0], "b": [3.0, 0.4]})
     with pytest.raises(error, match="'b' must start inside the box, from 0 to 4 along axis 0, but its centre is at 5"):
         system.start(bodies={"a": [1.0, 1.0], "b": [5.0, 1.0]})
@@ -380,8 +379,6 @@ def test_bad_contact():
             Contact(**{"strength": 1.0, "reach": 1.0, name: 0.0})
     with pytest.raises(error, match="`contact` needs a body with a `FreeMotion`"):
         made({"a": Obstacle(ROUND)})
-    with pytest.raises(error, match="`contact` must be a Contact"):
-        IncompressibleFlow(grid, obstacles={"a": free()}, contact=1.0)
     hill = free(shape=lambda x: x[0] ** 2 + 2 * x[1] ** 2 - 0.1)
     with pytest.raises(error, match="does not know the gap between the body 'a' and a wall"):
         made({"a": hill}, boundaries=NoSlip())
@@ -396,7 +393,5 @@ def test_bad_contact():
     for name in ("stiffness", "damping"):
         with pytest.raises(error, match=f"`{name}` of FreeMotion must not be negative"):
             FreeMotion(1.0, **{name: -1.0}, anchor=[0.0, 0.0])
-    with pytest.raises(error, match="`turns` of FreeMotion must be True or False, but it is 'yes'"):
-        FreeMotion(1.0, turns="yes")
     with pytest.raises(error, match="`gravity` must be finite"):
         FreeMotion(1.0, gravity=[0.0, float("nan")])

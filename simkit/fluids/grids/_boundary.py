@@ -67,8 +67,8 @@ class WallModel(Boundary):
     eddies; cell 1, or 2 and 3, whose velocities the grid resolves better. The law is that of a layer in equilibrium: it is
     wrong where flow separates or is transitional.
 
-    **Raises:** an `ArgumentError` for a cell that is none and a constant that is not positive; from the flow for a roughness above the cell's middle, and for a smooth
-    wall of a fluid without viscosity.
+    **Raises:** an `ArgumentError` for a cell that is none and a constant that is not positive; from the flow for a roughness
+    above the cell's middle, and for a smooth wall of a fluid without viscosity.
 
     Spalding (1961), J. Appl. Mech. 28:455; Larsson, Kawai, Bodart and Bermejo-Moreno (2016), Mech. Eng. Rev. 3:15-00418.
     """

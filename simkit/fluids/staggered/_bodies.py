@@ -238,7 +238,7 @@ def check_places(system: Any, time: ArrayLike | None, states: Mapping[str, BodyS
             where = float(state.centre[axis])
             if at.walls[axis] and not low < where < low + length:
                 raise ArgumentError(
-                    f"{called(name).capitalize()} must start inside the box, from {low:g} to {low + length:g} along axis {axis}, "
+                    f"{called(name, True)} must start inside the box, from {low:g} to {low + length:g} along axis {axis}, "
                     f"but its centre is at {where:g}. Move it inside."
                 )
     for gap in gaps(at, system.boundaries, bodies, places, states):
@@ -246,7 +246,7 @@ def check_places(system: Any, time: ArrayLike | None, states: Mapping[str, BodyS
         if least < 0:
             other = f"the {gap.second}" if gap.wall else f"the body {gap.second!r}"
             raise ArgumentError(
-                f"{called(gap.first).capitalize()} must not overlap {other} at the start, but does by {-least:.3g}. "
+                f"{called(gap.first, True)} must not overlap {other} at the start, but does by {-least:.3g}. "
                 "Move them apart."
             )
     distances = {

@@ -134,9 +134,9 @@ def check_contact(
             raise ArgumentError(f"Argument `contact` does not know the gap between {first!r} and {second!r}. {known}")
 
 
-def called(name: str) -> str:
-    """A body as messages call it."""
-    return f"the body {name!r}" if name else "the free body"
+def called(name: str, first: bool = False) -> str:
+    """A body as messages call it, `first` at the beginning of a sentence."""
+    return f"{'The' if first else 'the'} {f'body {name!r}' if name else 'free body'}"
 
 
 def pairs(bodies: Mapping[str, Obstacle], free: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
