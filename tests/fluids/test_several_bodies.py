@@ -199,24 +199,25 @@ def test_a_disk_rests_on_the_floor():
     np.testing.assert_allclose(out["one"]["contact"], [0, weight], rtol=1e-12)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_disks_that_sink_in_line():
-    """Drafting, kissing and tumbling (Fortes, Joseph and Lundgren 1987, J. Fluid Mech. 177:467): the disk behind falls faster,
-    reaches the one before, and they turn until they fall side by side."""
+    """Drafting and kissing (Fortes, Joseph and Lundgren 1987, J. Fluid Mech. 177:467): the disk behind falls faster in the wake of
+    the other and reaches it; their line then turns away from the vertical, with which tumbling begins."""
     bodies = {name: free(gravity=[0.0, -1.0]) for name in ("first", "second")}
-    system = flow(bodies, 10, (4.0, 16.0), viscosity=0.01, contact=Contact(5.0, 0.2), tolerance=1e-6)
-    start = system.start(bodies={"first": [2.0, 13.0], "second": [2.02, 14.6]})
-    run = simkit.simulate(system, start, np.linspace(0.0, 18.0, 37), step=simkit.Courant(0.5))
+    system = flow(bodies, 10, (4.0, 12.0), viscosity=0.01, contact=Contact(5.0, 0.2), tolerance=1e-6)
+    start = system.start(bodies={"first": [2.0, 9.0], "second": [2.15, 10.4]})
+    run = simkit.simulate(system, start, np.linspace(0.0, 13.0, 27), step=simkit.Courant(0.5))
     first, second = (np.asarray(run.ys.bodies[name].centre) for name in ("first", "second"))
     apart = second - first
     gap = np.hypot(*apart.T) - 1
-    speed = np.asarray(run.ys.bodies["second"].velocity - run.ys.bodies["first"].velocity)[:, 1]
+    closing = -np.diff(apart[:, 1])
     touch = int(np.argmax(gap < 0.2))
-    assert 0 < touch < 30, gap  # kissing
-    assert (speed[4:touch] < 0).all()  # drafting
-    assert gap.min() > 0
-    assert np.abs(apart[touch, 0]) < 0.5
-    assert (np.abs(apart[touch:, 0]) > np.abs(apart[touch:, 1])).any()  # tumbling
+    assert 12 < touch < 16
+    assert (closing[8 : touch - 1] > 0).all()
+    assert closing[touch - 2] > 0.03
+    assert 0.05 < gap[touch:].min() < 0.15  # the contact holds them off each other
+    assert np.abs(apart[0, 0] / apart[0, 1]) < 0.15
+    assert np.abs(apart[-1, 0] / apart[-1, 1]) > 0.4
 
 
 @pytest.mark.slow
@@ -240,7 +241,7 @@ def test_standing_moved_and_free_bodies_in_space():
     np.testing.assert_allclose(out["up"]["drag"][0], out["down"]["drag"][0], rtol=1e-4)
     np.testing.assert_allclose(out["up"]["drag"][1], -out["down"]["drag"][1], rtol=1e-4)
     total = sum(out[name]["drag"] for name in bodies)
-    np.testing.assert_allclose(jax.jit(system.drag)(0.4, run.final()), total, rtol=1e-6)
+    np.testing.assert_allclose(eqx.filter_jit(system.drag)(0.4, run.final()), total, rtol=1e-6)
     assert "contact" not in out["moved"]
     assert out["free"]["contact"].shape == (3,)
 

@@ -286,7 +286,7 @@ def test_the_disks_sink_from_the_command_line(tmp_path):
     from simkit.cli import main
 
     text = (Path(simkit.__file__).parents[1] / "examples" / "sinking_disks.toml").read_text()
-    text = text.replace("[40, 120]", "[16, 48]").replace("to = 12.0, count = 13", "to = 0.5, count = 3")
+    text = text.replace("[40, 120]", "[16, 48]").replace("to = 13.0, count = 14", "to = 0.5, count = 3")
     (tmp_path / "small.toml").write_text(text)
     assert main(["run", str(tmp_path / "small.toml"), "--out", str(tmp_path / "out")]) == 0
     assert (tmp_path / "out" / "figures" / "fields.png").stat().st_size > 10_000
