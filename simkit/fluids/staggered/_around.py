@@ -62,7 +62,10 @@ def near(system: Any, t: ArrayLike, dtype: DTypeLike, free: Mapping[str, BodySta
         for body, motion in zip(bodies.values(), motions, strict=True)
         if motion is not None
     ]
-    total = [tuple(sum(own[1:], own[0]) for own in zip(*fields, strict=True)) for fields in zip(*parts, strict=True)]
+    added: Callable[[Array, Array], Array] = jnp.add
+    total = [
+        tuple(functools.reduce(added, own) for own in zip(*fields, strict=True)) for fields in zip(*parts, strict=True)
+    ]
     return Near(bodies, distance, found, Motion(*total))
 
 
