@@ -145,7 +145,7 @@ def _held(ways: Ways, here: Near) -> Components:
 
 
 def _yielding(system: Any, here: Near, ways: Ways) -> tuple[Yielding, Array]:
-    r"""How free bodies give way to the pressure, and the matrix of their masses with that of the faces that move with them.
+    r"""The response of free bodies to the pressure, and the matrix of their masses with that of the faces that move with them.
 
     A face loses $-\nabla p - \partial_t u + s\,\phi a$ to a body, with the share s of it that is inside and the way $\phi$, and has
     $\partial_t u = (1 - m) \phi a - m \nabla p$. The load is therefore $-\langle (1 - m) \phi, \nabla p\rangle$, which is
@@ -167,7 +167,7 @@ def _yielding(system: Any, here: Near, ways: Ways) -> tuple[Yielding, Array]:
 
 
 def medium_of(system: Any, here: Near, states: Mapping[str, BodyState]) -> Medium:
-    """What the pressure of a flow acts on."""
+    """The medium in which the pressure of a flow is solved for."""
     given = _yielding(system, here, ways_of(system, here, states))[0] if states else None
     return Medium(here.cut.mobility, given)
 

@@ -39,7 +39,7 @@ class Standing(NamedTuple):
     own: tuple[Array, ...] | None
 
     def share(self, parts: tuple[Array, ...]) -> tuple[Array, ...]:
-        """What of the values of faces is that of its own faces."""
+        """The values of its own faces, and 0 for others."""
         if self.own is None:
             return parts
         return tuple(jnp.where(own, part, 0) for own, part in zip(self.own, parts, strict=True))
@@ -56,7 +56,7 @@ def any_moves(system: Any) -> bool:
 
 
 def motions_of(bodies: Mapping[str, Obstacle]) -> dict[str, FreeMotion]:
-    """How the free ones among the bodies move."""
+    """The motions of the free ones among the bodies."""
     return {name: body.motion for name, body in bodies.items() if isinstance(body.motion, FreeMotion)}
 
 

@@ -31,7 +31,7 @@ def project(at: Staggered, field: Components) -> Projected:
 
 
 class Yielding(NamedTuple):
-    r"""How bodies that move freely give way to the pressure p: by the divergence $\sum_k a_k c_k$ with $a = K \langle c, p\rangle$.
+    r"""The response of free bodies to the pressure p, with the divergence $\sum_k a_k c_k$ with $a = K \langle c, p\rangle$.
 
     `fields` are the c, shape (ways, *cells), 0 where no fluid is; `inverse` is K for sums that weigh cells by their volumes over
     the mean of these.
@@ -42,7 +42,7 @@ class Yielding(NamedTuple):
 
 
 class Medium(NamedTuple):
-    """What a pressure acts on: the mobilities of faces, and bodies that give way; None without."""
+    """The medium of a pressure: the mobilities of faces, and the response of free bodies, None without."""
 
     mobility: Components
     yielding: Yielding | None = None

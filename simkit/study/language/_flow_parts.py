@@ -147,7 +147,7 @@ def _state_of_body(table: Section, grid: fluids.Grid) -> fluids.BodyState:
 
 
 def _motion(table: Section, grid: fluids.Grid) -> Any:
-    """What a body is moved by: formulas of time, or the fluid and forces."""
+    """The motion of a body: by formulas of time, or by the fluid and forces."""
     if table.name("model", ("formulas", "free"), "motion", "formulas") == "free":
         return _free_motion(table, grid)
     table.need("centre")
