@@ -226,6 +226,28 @@ ROWS = {
     ),
     "free body, a text for its density": (lambda: fluids.FreeMotion("heavy"), "`density` must be a number"),
     "free body, a number for its axes": (lambda: fluids.FreeMotion(axes=1), "`axes` of FreeMotion must hold axes"),
+    "free body, a text for turns": (
+        lambda: fluids.FreeMotion(turns="yes"),
+        "`turns` of FreeMotion must be True or False",
+    ),
+    "free body, a text for its axes": (lambda: fluids.FreeMotion(axes="x"), "`axes` of FreeMotion must hold axes"),
+    "contact, a text for its strength": (lambda: fluids.Contact("hard", 0.1), "`strength` must be a number"),
+    "bodies of a flow, a list": (
+        lambda: fluids.IncompressibleFlow(fluids.Grid((8, 8)), obstacles=[fluids.Obstacle(lambda x: x[0])]),
+        "`obstacles` must be a dictionary of bodies",
+    ),
+    "bodies of a flow, a shape": (
+        lambda: fluids.IncompressibleFlow(fluids.Grid((8, 8)), obstacles={"a": fluids.Disk(np.zeros(2), 1.0)}),
+        "Entry `a` of argument `obstacles` must be an Obstacle",
+    ),
+    "contact of a flow, a number": (
+        lambda: fluids.IncompressibleFlow(fluids.Grid((8, 8)), contact=1.0),
+        "`contact` must be a Contact",
+    ),
+    "wall model, a text for kappa": (
+        lambda: fluids.WallModel(kappa="k"),
+        "must be a real number or an array of real numbers, but one is given 'k'",
+    ),
     "state of a body, a text": (lambda: fluids.BodyState("here", [0.0, 0.0]), "must be a real number or an array"),
     "closure, an axis that is none": (lambda: fluids.DynamicSmagorinsky(average=(7,)), "`average` must hold axes"),
     "scalars of a flow, a list": (

@@ -87,6 +87,7 @@ from .sphere._starts import rossby_haurwitz as rossby_haurwitz
 from .sphere._starts import zonal_flow as zonal_flow
 from .sphere._stations import Stations as Stations
 from .staggered._closure import DynamicSmagorinsky as DynamicSmagorinsky
+from .staggered._contact import Contact as Contact
 from .staggered._free_body import BodyState as BodyState
 from .staggered._free_body import FreeMotion as FreeMotion
 from .staggered._incompressible import IncompressibleFlow as IncompressibleFlow

@@ -113,7 +113,7 @@ def field_arrays(
         found[f"{head}_{AXES[faces]}" if faces is not None else name] = (np.asarray(leaf), faces, unit)
     if not outputs:
         return found
-    values = _mapped(system, run.times, run.ys)
+    values = named_leaves(_mapped(system, run.times, run.ys))
     for name in outputs:
         if name not in values:
             raise ArgumentError(f"Argument `outputs` names {name!r}, but the system has {', '.join(values)}.")

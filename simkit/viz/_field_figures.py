@@ -158,7 +158,9 @@ def _series(grid: Grid, trajectory: Trajectory, names: Sequence[str] | None) -> 
         check_known(name, leaves, "field of the state")
     found: dict[str, np.ndarray] = {}
     layered = any(values.ndim == grid.dimensions + 3 for values in leaves.values())
-    for name in leaves if names is None else names:
+    # Numbers beside the fields, such as the places of bodies, are drawn by none of these figures.
+    fields = [name for name, values in leaves.items() if values.ndim > grid.dimensions] or list(leaves)
+    for name in fields if names is None else names:
         values = _centred(grid, leaves[name])
         if values.shape[values.ndim - grid.dimensions :] != grid.shape:
             raise ArgumentError(

@@ -29,7 +29,7 @@ from simkit.fluids.staggered._around import moved, near
 from simkit.fluids.staggered._diffusion import smoothed
 from simkit.fluids.staggered._momentum import _between, diffusion, surrounded
 from simkit.fluids.staggered._pressure import FastPoisson
-from simkit.fluids.staggered._projection import iterated
+from simkit.fluids.staggered._projection import Medium, iterated
 from simkit.fluids.staggered._staggered import Staggered, ends_of
 
 KEY = jax.random.key(0)
@@ -172,10 +172,10 @@ def test_what_comes_in_goes_out():
     np.testing.assert_allclose(slope.velocity[0].sum(axis=1), 0, atol=1e-4)
     assert float(outputs["drag"][0]) > 0.1
     assert abs(float(outputs["drag"][1])) < 1e-6
-    here = near(system, 0.0, y.velocity[0].dtype)
+    here = near(system, 0.0, y.velocity[0].dtype, {})
     field, _ = moved(system, here, system._pushed(0.0, y), y.velocity)
     mobility = system.cut_at(0.0, field[0].dtype).mobility
-    assert int(iterated(system.at, 1e-8, 100, mobility, system.at.divergence(field)).turns) <= 15
+    assert int(iterated(system.at, 1e-8, 100, Medium(mobility), system.at.divergence(field)).turns) <= 15
 
 
 def test_a_warm_layer_rises():

@@ -1,5 +1,8 @@
 """Bodies that are moved through incompressible flow: invariance, an oscillating cylinder, rotation, gradients, bad input."""
 
+from typing import Any
+
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -101,6 +104,61 @@ def test_gradients():
         return jnp.sum(end.velocity[0] ** 2) + system.drag(0.5, end)[0]
 
     check_gradients(loss, (jnp.array([0.31, 0.52]),), tolerance=1e-4, directions=2)
+
+
+class Stroke(eqx.Module):
+    """A motion with numbers that have names, along a table that was measured."""
+
+    path: simkit.Interpolated
+    amplitude: Any = simkit.quantity(0.3, support=simkit.POSITIVE)
+    frequency: Any = simkit.quantity(0.5)
+
+    def __call__(self, t):
+        return jnp.stack([1.5 + self.amplitude * jnp.sin(2 * jnp.pi * self.frequency * t), self.path(t)])
+
+
+@pytest.mark.slow
+def test_numbers_of_a_motion():
+    """Amplitude, frequency and a table have names; the gradient of a run by them is that of central differences, and a fit finds
+    the amplitude."""
+    seen = simkit.Interpolated([0.0, 0.2, 0.4, 0.6], [1.5, 1.55, 1.55, 1.5], kind="cubic")
+    system = IncompressibleFlow(
+        Grid((10, 10), (3.0, 3.0)),
+        viscosity=0.1,
+        boundaries=NoSlip(),
+        obstacles={"wing": Obstacle(ROUND, motion=Stroke(seen))},
+        tolerance=1e-12,
+    )
+    names = ("obstacles.wing.motion.amplitude", "obstacles.wing.motion.frequency")
+    table = "obstacles.wing.motion.path.values"
+    assert {*names, table} <= set(simkit.core.Setup(system).names())
+
+    def energy(numbers):
+        values = {table: seen.values.at[1].set(numbers[2])} | dict(zip(names, numbers, strict=False))
+        changed = simkit.core.Setup(system).put(values).system
+        return changed.energy(simkit.simulate(changed, changed.start(), [0.0, 0.3], step=simkit.Fixed(5)).final())
+
+    numbers, value = jnp.array([0.3, 0.5, 1.55]), jax.jit(energy)
+    found = jax.jit(jax.grad(energy))(numbers)
+    expected = [(value(numbers + h) - value(numbers - h)) / (2 * h.sum()) for h in 1e-5 * jnp.diag(numbers)]
+    np.testing.assert_allclose(
+        found, expected, rtol=1e-4
+    )  # kinks where the surface passes a face: 1e-5 apart none is met
+
+    start = system.start()
+    times = jnp.array([0.1, 0.2, 0.3])
+    truth = simkit.core.Setup(system).put({names[0]: 0.37}).system
+    data = simkit.simulate(truth, start, times, step=simkit.Fixed(2))
+    outputs = {"energy": np.asarray(jax.vmap(truth.energy)(data.ys))}
+    problem = simkit.Problem(
+        system,
+        [simkit.Experiment("beat", times, outputs, y0=start)],
+        free={names[0]: simkit.Free(bounds=(0.1, 0.6))},
+        noise={"energy": simkit.noise.Normal(1e-3)},
+        step=simkit.Fixed(2),
+    )
+    fitted = simkit.fit(problem, starts=1, key=jax.random.key(0))
+    np.testing.assert_allclose(fitted[names[0]], 0.37, rtol=1e-3)
 
 
 def test_bad_input():

@@ -190,9 +190,13 @@ def test_bad_input():
     made = lambda wall, **more: IncompressibleFlow(grid, boundaries=[Periodic(), wall], **more)
     with pytest.raises(simkit.ArgumentError, match="`cell` of WallModel at axis 1 must be at most"):
         made(WallModel(cell=9), viscosity=0.1)
-    still = made(WallModel())
     with pytest.raises(simkit.ArgumentError, match="`viscosity` must be positive beside a smooth"):
-        simkit.simulate(still, still.start(), [0.0, 1.0], step=simkit.Courant(0.5))
+        made(WallModel())
+    for kappa in (0.0, -0.4, float("nan")):
+        with pytest.raises(simkit.ArgumentError, match="`kappa` must be"):
+            WallModel(kappa=kappa)
+    with pytest.raises(simkit.ArgumentError, match="`intercept` must be finite"):
+        WallModel(intercept=float("inf"))
     with pytest.raises(simkit.ArgumentError, match="`roughness` of WallModel at axis 1"):
         made(WallModel(roughness=0.07))
     made(WallModel(roughness=0.07, cell=2))  # its middle is at 0.19

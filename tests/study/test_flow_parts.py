@@ -207,6 +207,91 @@ velocity = { builder = "rest" }
     np.testing.assert_allclose(motion(jnp.asarray(1.5)), [3.0, 3.0, 0.75])
 
 
+BODIES = """
+[system]
+model = "incompressible_flow"
+grid = { shape = [12, 16], lengths = [3.0, 4.0] }
+boundaries = { model = "no_slip" }
+contact = { strength = 4.0, reach = 0.3 }
+[system.obstacles.ball]
+shape = "disk"
+radius = 0.5
+motion = { model = "free", density = 1.5, gravity = [0.0, -1.0], axes = ["y"], turns = false }
+[system.obstacles.sprung]
+shape = "box"
+lengths = [0.8, 0.6]
+motion = { model = "free", stiffness = [2.0, 3.0], damping = 0.1, anchor = [1.5, 0.9] }
+[system.obstacles.post]
+shape = "disk"
+radius = 0.3
+centre = [0.5, 3.4]
+[system.obstacles.paddle]
+shape = "box"
+lengths = [0.4, 0.3]
+motion = { centre = ["2.4 + size*sin(t)", "3.4"], parameters = { size = 0.1 } }
+[system.parameters]
+viscosity = 0.02
+obstacles.sprung.motion.density = 0.7
+contact.strength = 5.0
+[y0]
+velocity = { builder = "rest" }
+bodies.ball = { centre = [1.5, 2.0], velocity = [0.0, -0.2] }
+bodies.sprung = { centre = [1.5, 1.0], angle = 0.1, spin = 0.2 }
+"""
+
+
+def test_free_bodies_are_those_of_code():
+    study = study_from_text(BODIES)
+    disk, box = (lambda r: fluids.Disk(jnp.zeros(2), r)), (lambda *n: fluids.Box(jnp.zeros(2), jnp.array(n)))
+    ball = fluids.FreeMotion(1.5, gravity=[0.0, -1.0], axes=(1,), turns=False)
+    sprung = fluids.FreeMotion(0.7, stiffness=[2.0, 3.0], damping=0.1, anchor=[1.5, 0.9])
+    paddle = lambda t: jnp.stack([2.4 + 0.1 * jnp.sin(t), jnp.full_like(t, 3.4)])
+    system = fluids.IncompressibleFlow(
+        fluids.Grid((12, 16), (3.0, 4.0)),
+        viscosity=0.02,
+        boundaries=fluids.NoSlip(),
+        contact=fluids.Contact(5.0, 0.3),
+        obstacles={
+            "ball": fluids.Obstacle(disk(0.5), motion=ball),
+            "sprung": fluids.Obstacle(box(0.8, 0.6), motion=sprung),
+            "post": fluids.Obstacle(fluids.Disk(jnp.array([0.5, 3.4]), 0.3)),
+            "paddle": fluids.Obstacle(box(0.4, 0.3), motion=paddle),
+        },
+    )
+    states = {
+        "ball": fluids.BodyState([1.5, 2.0], [0.0, -0.2]),
+        "sprung": fluids.BodyState([1.5, 1.0], [0.0, 0.0], 0.1, 0.2),
+    }
+    start = system.start(bodies=states)
+    slope = lambda system, y: jax.jit(lambda y: system.vector_field(jnp.asarray(0.3), y, None))(y)
+    found = jax.tree.leaves((study.y0, slope(study.system, study.y0)))
+    expected = jax.tree.leaves((start, slope(system, start)))
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-7)  # what the pressure is solved to
+    alone = BODIES[: BODIES.index("[system.obstacles.sprung]")] + BODIES[BODIES.index("[system.parameters]") :]
+    for old, new in (
+        ("obstacles.ball]", "obstacle]"),
+        ("obstacles.sprung.motion.density = 0.7\n", ""),
+        ("bodies.ball", "body"),
+        ("bodies.sprung = { centre = [1.5, 1.0], angle = 0.1, spin = 0.2 }\n", ""),
+    ):
+        alone = alone.replace(old, new)
+    assert study_from_text(alone).y0.body.velocity.tolist() == [0.0, -0.2]
+
+
+@pytest.mark.slow
+def test_the_disks_sink_from_the_command_line(tmp_path):
+    from pathlib import Path
+
+    from simkit.cli import main
+
+    text = (Path(simkit.__file__).parents[1] / "examples" / "sinking_disks.toml").read_text()
+    text = text.replace("[40, 120]", "[16, 48]").replace("to = 13.0, count = 14", "to = 0.5, count = 3")
+    (tmp_path / "small.toml").write_text(text)
+    assert main(["run", str(tmp_path / "small.toml"), "--out", str(tmp_path / "out")]) == 0
+    assert (tmp_path / "out" / "figures" / "fields.png").stat().st_size > 10_000
+
+
 @pytest.mark.parametrize(
     ("text", "old", "new", "error", "message"),
     [
@@ -227,6 +312,14 @@ velocity = { builder = "rest" }
         (FLOW, "lengths = [0.4, 0.3]", "radius = 0.2", StudyError, "must give `lengths`"),
         (FLOW, "diffusivity = 0.02\n", "", StudyError, "must give `diffusivity`"),
         (FLOW, "amplitude*sin(6*t)", "run(t)", StudyError, "which is unknown"),
+        (BODIES, '["y"]', '["u"]', UnknownNameError, "no axis `u`"),
+        (BODIES, '"free", density', '"fre", density', UnknownNameError, "no motion `fre`"),
+        (BODIES, "stiffness = [2.0, 3.0]", "stiffness = -2.0", StudyError, "must not be negative"),
+        (BODIES, "turns = false", 'turns = "no"', StudyError, "must be true or false"),
+        (BODIES, "bodies.ball", "bodies.bell", UnknownNameError, "no body `bell`"),
+        (BODIES, "spin = 0.2", "spn = 0.2", UnknownNameError, "no key `spn`"),
+        (BODIES, ", reach = 0.3", "", StudyError, "must give `reach`"),
+        (BODIES, "centre = [1.5, 2.0]", "centre = [1.5, 1.5]", StudyError, "must not overlap"),
         (DECAY, "[system.scalars.left]\ndiffusivity = 0.01\n", "", UnknownNameError, "no scalar `left`"),
     ],
 )

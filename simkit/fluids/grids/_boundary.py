@@ -10,6 +10,7 @@ import numpy as np
 from ..._doors import check_count, check_function, shown
 from ..._errors import ArgumentError
 from ...core import POSITIVE, quantity, tracing
+from ._checks import check_value
 from ._grid import Grid
 from ._values import InputValue, check_steady, given, varies
 
@@ -66,8 +67,8 @@ class WallModel(Boundary):
     eddies; cell 1, or 2 and 3, whose velocities the grid resolves better. The law is that of a layer in equilibrium: it is
     wrong where flow separates or is transitional.
 
-    **Raises:** an `ArgumentError` for a cell that is none; from the flow for a roughness above the cell's middle, and for a smooth
-    wall of a fluid without viscosity.
+    **Raises:** an `ArgumentError` for a cell that is none and a constant that is not positive; from the flow for a roughness
+    above the cell's middle, and for a smooth wall of a fluid without viscosity.
 
     Spalding (1961), J. Appl. Mech. 28:455; Larsson, Kawai, Bodart and Bermejo-Moreno (2016), Mech. Eng. Rev. 3:15-00418.
     """
@@ -81,6 +82,8 @@ class WallModel(Boundary):
 
     def __check_init__(self):
         check_count("cell", self.cell)
+        check_value("kappa", self.kappa, positive=True)
+        check_value("intercept", self.intercept)
 
 
 class FreeSlip(Boundary):

@@ -4,20 +4,18 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from ..._doors import class_name, shown
+from ..._doors import class_name
 from ..._errors import ArgumentError
 from ..._types import State
 from ..grids._checks import check_vector
 from ..grids._grid import Grid
 from ..grids._parts import check_stages
 from ..spectral._force import InputForce
-from ._free_body import FreeMotion, check_free
-from ._obstacle import Obstacle, check_body, with_images
+from ._bodies import bodies_of
+from ._obstacle import with_images
 
 
 def check_flux(grid: Grid, flux: object) -> None:
@@ -49,44 +47,14 @@ def check_pushes(
     grid: Grid,
     force: ArrayLike | Sequence[float] | Callable[..., Sequence[ArrayLike]] | InputForce | None,
     buoyancy: ArrayLike | Sequence[float] | None,
-    obstacle: object,
 ) -> None:
-    """Refuse forces without a component for each dimension, and a shape where a body belongs.
+    """Refuse forces without a component for each dimension.
 
     **Raises:** an `ArgumentError`.
     """
     for name, vector in (("force", force), ("buoyancy", buoyancy)):
         if vector is not None and not callable(vector) and not isinstance(vector, InputForce):
             check_vector(vector, grid.dimensions, name)
-    if obstacle is not None and not isinstance(obstacle, Obstacle):
-        raise ArgumentError(
-            f"Argument `obstacle` must be an Obstacle, such as `Obstacle(Disk(centre, radius))`, but it is {obstacle!r}."
-        )
-    if obstacle is not None:
-        check_body(obstacle.distance)
-        free = isinstance(obstacle.motion, FreeMotion)
-        if free:
-            check_free(obstacle, grid.dimensions, grid.devices)
-        if obstacle.motion is not None and not free and not callable(obstacle.motion):
-            raise ArgumentError(
-                f"Argument `motion` of an Obstacle must be a function of time, but it is {shown(obstacle.motion)}. Write "
-                "`lambda t: jnp.stack([...])` with a component for each axis."
-            )
-        if obstacle.motion is not None and not free:
-            try:
-                jax.eval_shape(obstacle.motion, jnp.zeros(()))
-            except (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError) as error:
-                raise ArgumentError(
-                    "Argument `motion` of an Obstacle must be a function that JAX can trace, but it asks for the time as a number. "
-                    "Write it with `jax.numpy`: `lambda t: jnp.stack([...])`."
-                ) from error
-        if obstacle.pivot is not None:
-            check_vector(obstacle.pivot, grid.dimensions, "pivot")
-        if obstacle.taps is not None and np.shape(obstacle.taps) != (2, grid.dimensions):
-            raise ArgumentError(
-                f"Argument `taps` of an Obstacle must be two points, shape (2, {grid.dimensions}), but it has the shape "
-                f"{np.shape(obstacle.taps)}."
-            )
 
 
 def review_staggered(system: Any, y0: State) -> None:
@@ -114,16 +82,13 @@ def review_staggered(system: Any, y0: State) -> None:
         return  # told when it is encoded
     if not all(np.isfinite(u).all() for u in values):
         return  # the solve says where
-    body = system.obstacle
     centres = at.mesh(None, values[0].dtype)
-    if (
-        body is not None
-        and body.motion is None
-        and not np.any(np.asarray(with_images(body.distance, at.periods)(centres)) < 0)
-    ):
+    for called, body in bodies_of(system).items():
+        if body.motion is not None or np.any(np.asarray(with_images(body.distance, at.periods)(centres)) < 0):
+            continue
         warnings.warn(
-            f"The obstacle of {name} holds no centre of a cell: it is thinner than cells, or outside the grid, and the flow may "
-            "not see it. Take cells of a fifth of its thickness, and check its place.",
+            f"The obstacle {f'{called!r} ' if called else ''}of {name} holds no centre of a cell: it is thinner than cells, or "
+            "outside the grid, and the flow may not see it. Take cells of a fifth of its thickness, and check its place.",
             stacklevel=4,
         )
     total, scale = np.zeros(system.grid.shape), 0.0

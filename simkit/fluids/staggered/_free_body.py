@@ -13,8 +13,9 @@ from ..._doors import shown
 from ..._errors import ArgumentError
 from ...core import as_float_array, quantity, traced
 from ..grids._checks import check_value
+from ..grids._images import nearest_image
 from ._moving import Kinematics
-from ._obstacle import Box, Disk, Obstacle, with_images
+from ._obstacle import Box, Disk, Obstacle
 from ._staggered import Components, Staggered
 
 
@@ -35,7 +36,8 @@ class FreeMotion(eqx.Module):
     with the mass $m = \sigma V$ for each unit of the fluid's density (in two dimensions of its depth as well), the displaced
     $m_f = V$, the volume V, and the force F and torque T of the fluid. Both are solved together with the pressure, added mass
     included, so that light bodies and those without mass are as stable as heavy ones. The origin of the shape's coordinates is
-    its centre of mass. `IncompressibleFlow.start(body=[1.0, 2.0])` puts it in its place.
+    its centre of mass. `IncompressibleFlow.start(body=[1.0, 2.0])` puts it in its place, `start(bodies={"left": [1.0, 2.0]})`
+    those of `obstacles`.
 
     - `density`: $\sigma$, of the body over that of the fluid, 0 or more.
     - `gravity`: g, shape (dimensions,). The pressure of a fluid at rest is not part of the state, so that a `force` on the fluid
@@ -46,14 +48,14 @@ class FreeMotion(eqx.Module):
     - `axes`: along which it moves; by default, None, all of them.
     - `turns`: whether it turns, in two dimensions; in three no body does.
 
-    Volume and moment of inertia of a `Disk` or `Box` are exact; those of other shapes are sums over the cells. Each slope takes as
-    many solutions of the pressure more as the body has ways to move. There are no forces of contact: a body whose centre leaves
-    the box by a wall makes the run fail.
+    Volume and moment of inertia of a `Disk` or `Box` are exact; those of other shapes are sums over the cells. Bodies of any
+    number cost one solution of the pressure. A `Contact` holds them off each other and off walls; a body whose centre leaves the
+    box by an end makes the run fail.
 
     **Good values:** twelve or more cells across; steps by `Courant(0.5)`, which know the body's speed, its fall and its spring.
 
-    **Raises:** an `ArgumentError` for a negative density, numbers of another shape, a spring without an anchor, or axes that are
-    none.
+    **Raises:** an `ArgumentError` for a negative density, stiffness or damping, numbers of another shape, a spring without an
+    anchor, axes that are none, or a `turns` that is no truth value.
     """
 
     density: Any = quantity(doc="density of the body over that of the fluid")
@@ -83,8 +85,12 @@ class FreeMotion(eqx.Module):
             )
         if stiffness is not None and anchor is None:
             raise ArgumentError("Argument `anchor` must be given with `stiffness`: it is where the spring is at rest.")
+        if not isinstance(turns, bool | np.bool_):
+            raise ArgumentError(f"Argument `turns` of FreeMotion must be True or False, but it is {shown(turns)}.")
         if axes is not None and not (
-            isinstance(axes, Sequence) and axes and all(isinstance(axis, int) and 0 <= axis < 3 for axis in axes)
+            isinstance(axes, list | tuple)
+            and axes
+            and all(isinstance(axis, int) and not isinstance(axis, bool) and 0 <= axis < 3 for axis in axes)
         ):
             raise ArgumentError(
                 f"Argument `axes` of FreeMotion must hold axes of the grid, but it is {shown(axes)}. Write `(1,)`."
@@ -92,7 +98,7 @@ class FreeMotion(eqx.Module):
         self.density = density
         given = {"gravity": gravity, "stiffness": stiffness, "damping": damping, "anchor": anchor}
         for name, value in given.items():
-            setattr(self, name, None if value is None else _numbers(name, value))
+            setattr(self, name, None if value is None else _numbers(name, value, name in ("stiffness", "damping")))
         self.axes, self.turns = None if axes is None else tuple(axes), bool(turns)
 
     def kept(self, dimensions: int) -> np.ndarray:
@@ -101,11 +107,21 @@ class FreeMotion(eqx.Module):
         return np.array([*sorted(set(axes)), *([2] if dimensions == 2 and self.turns else [])])
 
 
-def _numbers(name: str, value: Any) -> Array:
+def _numbers(name: str, value: Any, positive: bool = False) -> Array:
     try:
-        return as_float_array(value)
+        found = as_float_array(value)
     except (TypeError, ValueError) as error:
         raise ArgumentError(f"Argument `{name}` must hold numbers, but it is {shown(value)}.") from error
+    if traced(found):
+        return found
+    if not np.isfinite(np.asarray(found)).all():
+        raise ArgumentError(f"Argument `{name}` must be finite, but it is {np.asarray(found).tolist()}.")
+    if positive and np.any(np.asarray(found) < 0):
+        raise ArgumentError(
+            f"Argument `{name}` of FreeMotion must not be negative, but it is {np.asarray(found).tolist()}: it would drive the "
+            "body away. Write 0 or more, or a force by the `motion` of a body that is moved."
+        )
+    return found
 
 
 class Inertia(NamedTuple):
@@ -141,23 +157,14 @@ def check_free(obstacle: Obstacle, dimensions: int, devices: Any) -> None:
         raise ArgumentError("A free body needs a grid on one device. Leave `devices` of the Grid out.")
 
 
-def body_at_start(obstacle: Obstacle | None, dimensions: int, body: Any, dtype: DTypeLike) -> BodyState | None:
-    """The state of a free body that a user gave by its centre or as a whole; None without a free body.
+def as_state_of_body(motion: FreeMotion, dimensions: int, body: Any, name: str, dtype: DTypeLike) -> BodyState:
+    """The state of a free body that a user gave by its centre or as a whole.
 
-    **Raises:** an `ArgumentError` for a body where there is none, none where there is one, and another shape.
+    **Raises:** an `ArgumentError` for another shape.
     """
-    motion = None if obstacle is None else obstacle.motion
-    if not isinstance(motion, FreeMotion):
-        if body is not None:
-            raise ArgumentError("Argument `body` needs an obstacle with a `FreeMotion`. Leave it out.")
-        return None
-    if body is None:
-        raise ArgumentError(
-            "Argument `body` must be the place of the free body, such as `[1.0, 2.0]`, but is not given."
-        )
     if not isinstance(body, BodyState):
-        body = BodyState(_numbers("body", body), jnp.zeros(dimensions, dtype))
-    check_state_of_body(body, dimensions, "body")
+        body = BodyState(_numbers(name, body), jnp.zeros(dimensions, dtype))
+    check_state_of_body(body, dimensions, name)
     turns = dimensions == 2 and motion.turns
     number = lambda x: jnp.asarray(0.0 if x is None else x, dtype) if turns else None
     return BodyState(
@@ -178,29 +185,15 @@ def check_state_of_body(body: Any, dimensions: int, name: str) -> None:
         )
 
 
-def check_freed(obstacle: Obstacle | None, dimensions: int, body: Any) -> None:
-    """Refuse a state without its free body, or with one that the system has not.
-
-    **Raises:** an `ArgumentError`.
-    """
-    free = obstacle is not None and isinstance(obstacle.motion, FreeMotion)
-    if free:
-        check_state_of_body(body, dimensions, "y0.body")
-    elif body is not None:
-        raise ArgumentError("Argument `y0` holds a free body, but the system has none. `start` makes a state.")
-
-
-def told_of_body(body: BodyState | None) -> dict[str, Array]:
-    """Outputs of a free body."""
-    if body is None:
-        return {}
-    found = {"centre": body.centre, "velocity_of_body": body.velocity}
+def told_of_body(body: BodyState, alone: bool) -> dict[str, Array]:
+    """Outputs of a free body; `alone` is one beside whose velocity that of the fluid is."""
+    found = {"centre": body.centre, "velocity_of_body" if alone else "velocity": body.velocity}
     return found if body.angle is None else found | {"angle": body.angle, "spin": body.spin}
 
 
-def inertia_of(motion: FreeMotion, obstacle: Obstacle, at: Staggered, stands: Obstacle, dtype: DTypeLike) -> Inertia:
-    """The mass and the moment of inertia of a free body."""
-    shape, d = obstacle.distance, at.dimensions
+def inertia_of(motion: FreeMotion, shape: Any, at: Staggered, distance: Any, centre: Array) -> Inertia:
+    """The mass and the moment of inertia about its centre of a free body, of which `distance` is that from where it stands."""
+    d, dtype = at.dimensions, centre.dtype
     if isinstance(shape, Disk):
         r = jnp.asarray(shape.radius, dtype)
         ball = len(shape.centre) == 3
@@ -213,10 +206,10 @@ def inertia_of(motion: FreeMotion, obstacle: Obstacle, at: Staggered, stands: Ob
     else:
         x = at.mesh(None, dtype)
         width = min(at.grid.spacing(axis) for axis in range(d))
-        share = jnp.clip(0.5 - with_images(stands.distance, at.periods)(x) * (1 / width), 0, 1)
+        share = jnp.clip(0.5 - distance(x) * (1 / width), 0, 1)
         weight = share * jnp.asarray(at.grid.volumes(), dtype)
         volume = jnp.sum(weight)
-        arms = [a - c for a, c in zip(x, jnp.asarray(stands.pivot, dtype), strict=True)]
+        arms = [nearest_image(a - c, 0.0, period) for a, c, period in zip(x, centre, at.periods, strict=True)]
         square = jnp.sum(weight * (arms[0] ** 2 + arms[1] ** 2)) / volume
     mass = jnp.asarray(motion.density, dtype) * volume
     return Inertia(jnp.stack([*[mass] * d, *([mass * square] if d == 2 else [])]), volume)
@@ -260,25 +253,19 @@ def accelerated(motion: FreeMotion, at: Staggered, body: BodyState, place: Kinem
     return BodyState(place.speed, push, spin, None if body.spin is None else whole[2])
 
 
-def rate_of_body(obstacle: Obstacle, at: Staggered, body: BodyState | None, dtype: DTypeLike) -> Array:
-    """The rate at which a free body swings on its spring or begins to fall, for the length of steps.
+def rate_of_body(motion: FreeMotion, found: Inertia, stiffness: Any, width: float) -> Array:
+    """The rate at which a free body swings on its spring or contacts of a stiffness, or begins to fall, for the length of steps.
 
     The fluid around adds about the displaced mass.
     """
-    motion, rate = obstacle.motion, jnp.zeros((), dtype)
-    if not isinstance(motion, FreeMotion) or body is None:
-        return rate
-    stands = Obstacle(
-        lambda x: obstacle.distance(tuple(a - c for a, c in zip(x, body.centre, strict=True))), body.centre
-    )
-    found = inertia_of(motion, obstacle, at, stands, dtype)
     whole = found.mass[0] + found.volume
+    dtype, rate = whole.dtype, jnp.zeros_like(whole)
     if motion.stiffness is not None:
         rate = rate + jnp.sqrt(jnp.max(motion.stiffness).astype(dtype) / whole)
     if motion.damping is not None:
         rate = rate + jnp.max(motion.damping).astype(dtype) / whole
     if motion.gravity is not None:
         push = jnp.abs(found.mass[0] - found.volume) / whole * jnp.max(jnp.abs(motion.gravity)).astype(dtype)
-        width = min(at.grid.spacing(axis) for axis in range(at.dimensions))
         rate = rate + jnp.where(push > 0, jnp.sqrt(jnp.where(push > 0, push, 1) * (1 / width)), 0)
-    return rate
+    stiff = 2 * jnp.asarray(stiffness, dtype) / whole  # two equal bodies swing against each other
+    return rate + jnp.where(stiff > 0, jnp.sqrt(jnp.where(stiff > 0, stiff, 1)), 0)

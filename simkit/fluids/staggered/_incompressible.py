@@ -33,19 +33,29 @@ from ..grids._grid import Grid
 from ..grids._parts import laid_out, on_its_parts, shardings_of
 from ..grids._values import inputs_of_values
 from ..spectral._force import InputForce
-from ._around import around, moved, near, through
+from ._around import admitted, around, medium_of, moved, near, outputs_of_bodies, rate_of_bodies, through
+from ._bodies import (
+    any_moves,
+    as_obstacles,
+    bodies_at_start,
+    check_bodies,
+    check_places,
+    check_states,
+    packed,
+    states_of,
+)
 from ._closure import DynamicSmagorinsky, check_closure, constant, turbulent_viscosity
+from ._contact import Contact
 from ._cut import Cut
 from ._diffusion import smoothed
 from ._ends import balanced, given_ends, slopes_at_ends
 from ._force_review import check_flux, check_parts, check_pushes, note_staggered, review_staggered
-from ._free_body import BodyState, body_at_start, check_freed, rate_of_body, told_of_body
+from ._free_body import BodyState
 from ._input_force import forces_on, inputs_of_force
-from ._loads import force_on, loads
+from ._loads import force_on
 from ._momentum import advection, diffusion, scalar_slope, surrounded
-from ._moving import admitted, fastest
-from ._obstacle import Obstacle, moves
-from ._projection import pressure_outside, project, unconverged
+from ._obstacle import Obstacle
+from ._projection import Medium, pressure_outside, project, unconverged
 from ._scalars import FlowScalar, as_scalars, check_reaction, check_start, check_state, slopes, uniform
 from ._staggered import Components, Staggered, check_alike, ends_of, open_ends_of
 from ._state import StaggeredFlow, started
@@ -77,7 +87,8 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
     - `flux`: "central" (conserves energy), "central4" (what is carried is interpolated to order 4, on equal cells: vortices
         in a mean flow have a quarter of the error, energy is conserved up to it) or "upwind" (order 2 with van Albada's limiter,
         for what the grid does not resolve).
-    - `obstacle`: an `Obstacle`, or None.
+    - `obstacle`: an `Obstacle`, or None; `obstacles`: in its place any number by name, `{"left": Obstacle(...)}`, each at rest,
+        moved or free. `contact`: a `Contact`, which holds free ones off others and off walls; None without.
     - `diffusivity`: $\kappa$ of the scalar; None where there is none. `scalar_boundaries`: of `Periodic`, `Dirichlet`, `Neumann`.
     - `buoyancy`: b, shape (dimensions,).
     - `scalars`: in place of the one scalar of `diffusivity`, any number by name, `{"salt": FlowScalar(...)}`, with a `reaction`:
@@ -105,6 +116,8 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
     force: Any
     source: Any
     obstacle: Obstacle | None
+    obstacles: dict[str, Obstacle]
+    contact: Contact | None
     closure: DynamicSmagorinsky | None
     viscosity: Any = quantity(support=POSITIVE, doc="kinematic viscosity")
     diffusivity: Any = quantity(support=POSITIVE, doc="diffusivity of the scalar", optional=True)
@@ -128,6 +141,8 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         scalars: Mapping[str, FlowScalar] | None = None,
         reaction: Callable[..., Mapping[str, Array]] | None = None,
         source: Callable[..., Sequence[Array]] | None = None,
+        obstacles: Mapping[str, Obstacle] | None = None,
+        contact: Contact | None = None,
         tolerance: float = 1e-8,
         iterations: int = 100,
     ):
@@ -161,17 +176,21 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
             )
         own = callable(force) or force is None or isinstance(force, InputForce)
         self.force = force if own else as_float_array(force)
-        check_pushes(grid, self.force, buoyancy, obstacle)
-        if self.stiff and moves(obstacle):
+        check_pushes(grid, self.force, buoyancy)
+        self.obstacles = as_obstacles(grid, self.boundaries, obstacle, obstacles, self.scalars)
+        self.obstacle, self.contact = obstacle, contact
+        check_bodies(self)
+        if self.stiff and any_moves(self):
             raise ArgumentError(
                 'Argument `diffusion` must be "explicit" where an obstacle moves, but it is "implicit".'
             )
-        self.source, self.obstacle = source, obstacle
+        self.source = source
         self.viscosity, self.diffusivity, self.buoyancy = viscosity, diffusivity, buoyancy
         self.closure = smagorinsky if isinstance(smagorinsky, DynamicSmagorinsky) else None
         self.smagorinsky = None if self.closure is not None else smagorinsky
         check_closure(grid, self.closure)
         check_wall_models(grid, self.boundaries)
+        check_smooth_walls(self.boundaries, viscosity)
 
     @property
     def at(self) -> Staggered:
@@ -185,13 +204,14 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         *,
         scalars: Mapping[str, ArrayLike | Callable[..., ArrayLike]] | None = None,
         body: ArrayLike | Sequence[Any] | BodyState | None = None,
+        bodies: Mapping[str, ArrayLike | Sequence[Any] | BodyState] | None = None,
         time: ArrayLike = 0.0,
     ) -> StaggeredFlow:
         """A state from values at the centres, `(dimensions, *shape)`, or from functions of the coordinates; by default at rest.
 
         `velocity` may be a callable `x -> components`, which is taken at the faces, and `scalar` one that gives an array. `scalars`
-        has the same by name, 0 where left out. `body` is the centre of a free body, or its state. `time` is when the state holds,
-        where an inflow changes with time.
+        has the same by name, 0 where left out. `body` is the centre of a free `obstacle`, or its state, and `bodies` has those of
+        free `obstacles` by name. `time` is when the state holds, where an inflow changes with time or a body is moved.
         """
         if velocity is not None and not callable(velocity):
             self.grid.check_field(velocity, "velocity", (self.grid.dimensions,))
@@ -202,14 +222,16 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         if scalar is not None and not callable(scalar):
             self.grid.check_field(scalar, "scalar")
         named = check_start(self, scalars)
+        freed = bodies_at_start(self, body, bodies, jnp.asarray(self.viscosity).dtype)
+        check_places(self, time, freed)
         state, lost, given = started(self._known_at(time), velocity, scalar, named)
-        freed = body_at_start(self.obstacle, self.at.dimensions, body, jnp.asarray(self.viscosity).dtype)
-        if moves(self.obstacle):
-            state = StaggeredFlow(admitted(self, time, state.velocity, freed), state.scalar, state.scalars, freed)
+        if any_moves(self):
+            velocity_around = admitted(self, time, state.velocity, freed)
+            state = StaggeredFlow(velocity_around, state.scalar, state.scalars, **packed(freed))
         known = not tracing((self, velocity, lost))
-        if known and self.obstacle is not None and not np.isfinite(state.velocity[0]).all():
+        if known and self._has_bodies and not np.isfinite(state.velocity[0]).all():
             moved, mobility = self._admitted(given)
-            if text := unconverged(self.at, self.tolerance, self.iterations, mobility, moved):
+            if text := unconverged(self.at, self.tolerance, self.iterations, Medium(mobility), moved):
                 raise SimulationError(f"The flow cannot start. {text}")
         if known and float(lost) > 0.01:
             warnings.warn(
@@ -235,30 +257,35 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         check_smooth_walls(self.boundaries, self.viscosity)
         review_staggered(self, y0)
         check_state(self, getattr(y0, "scalars", {}))
-        check_freed(self.obstacle, self.at.dimensions, getattr(y0, "body", None))
+        check_states(self, y0)
 
     def note(self, t: ArrayLike, y: StaggeredFlow) -> str:
         return note_staggered(self, t, y)
 
     def explain(self, t: ArrayLike, y: StaggeredFlow) -> str:
-        if self.obstacle is None:
+        if not self._has_bodies:
             return ""
         unforced: Any = dict.fromkeys(self.reads(), 0.0) | {"force": tuple(map(jnp.zeros_like, y.velocity))}
-        here = near(self, t, y.velocity[0].dtype, y.body)
+        here = near(self, t, y.velocity[0].dtype, states_of(y))
         field, _ = moved(self, here, self._pushed(t, y, unforced), y.velocity)
-        return unconverged(self.at, self.tolerance, self.iterations, here.cut.mobility, field)
+        return unconverged(self.at, self.tolerance, self.iterations, medium_of(self, here, states_of(y)), field)
 
     def vector_field(self, t: ArrayLike, y: StaggeredFlow, inputs: Inputs) -> StaggeredFlow:
         now = self._now(t, y, inputs)
         slope = None
         if self.diffusivity is not None:
             slope = uniform(self, on_its_parts(now, IncompressibleFlow.scalar_slope, y, y.scalar), y.velocity, y.scalar)
-        pushed, body = self._pushed(t, y, inputs), None
-        if self.obstacle is None:
-            found = project(self.at, pushed)
+        pushed, bodies = self._pushed(t, y, inputs), {}
+        if self._has_bodies:
+            beside = around(self, t, y, pushed, inputs)
+            found, bodies = beside.found, beside.slopes
         else:
-            _, found, _, body = around(self, t, y, pushed, inputs)
-        return StaggeredFlow(found.velocity, slope, slopes(self, t, y, inputs), body)
+            found = project(self.at, pushed)
+        return StaggeredFlow(found.velocity, slope, slopes(self, t, y, inputs), **packed(bodies))
+
+    @property
+    def _has_bodies(self) -> bool:
+        return self.obstacle is not None or bool(self.obstacles)
 
     def _now(self, t: ArrayLike, y: StaggeredFlow, inputs: Inputs) -> "IncompressibleFlow":
         """The system with what its boundaries give at a time."""
@@ -269,9 +296,9 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         ends = self.boundaries, self.scalar_boundaries
         return scalar_slope(self.at, *ends, y.velocity, y.scalar, self.diffusivity, self.flux)
 
-    def cut_at(self, t: ArrayLike, dtype: DTypeLike, body: BodyState | None = None) -> Cut:
-        """The obstacle as the faces see it at a time; a free one by its state."""
-        return near(self, t, dtype, body).cut
+    def cut_at(self, t: ArrayLike, dtype: DTypeLike, free: Mapping[str, BodyState] | None = None) -> Cut:
+        """The bodies as the faces see them at a time; free ones by their states."""
+        return near(self, t, dtype, free or {}).cut
 
     def _pushed(self, t: ArrayLike, y: StaggeredFlow, inputs: Inputs = None) -> Components:
         """The slope of the velocity without pressure and obstacle."""
@@ -293,7 +320,7 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         return held_by_walls(at, self.boundaries, flow, total, self.viscosity)
 
     def drag(self, t: ArrayLike, y: StaggeredFlow, inputs: Inputs = None) -> Array:
-        """The force of the fluid on the obstacle for each unit of density, shape (dimensions,)."""
+        """The force of the fluid on all bodies together for each unit of density, shape (dimensions,)."""
         return force_on(around(self, t, y, self._pushed(t, y, inputs), inputs).lost)
 
     def longest_step(self, t: ArrayLike, state: StaggeredFlow, inputs: Inputs) -> Array:
@@ -305,12 +332,8 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
             diffusing = diffusing / LONGER
         for axis, u in enumerate(state.velocity):
             rate = rate + jnp.max(jnp.abs(u) / at.between(axis, u)) + 2 * diffusing / self.grid.spacing(axis) ** 2
-        if moves(self.obstacle):
-            here = near(self, t, rate.dtype, state.body)
-            assert here.motion is not None
-            speed = fastest(here.motion, here.cut)
-            rate = rate + speed / min(self.grid.spacing(axis) for axis in range(at.dimensions))
-            rate = rate + rate_of_body(self.obstacle, at, state.body, rate.dtype)
+        if any_moves(self):
+            rate = rate + rate_of_bodies(self, near(self, t, rate.dtype, states_of(state)))
         return 1 / jnp.maximum(rate, jnp.finfo(rate.dtype).tiny)
 
     def smoothed(self, state: StaggeredFlow, change: StaggeredFlow, time: ArrayLike) -> StaggeredFlow:
@@ -323,7 +346,7 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         for i, u in enumerate(change.velocity):
             found.append(smoothed(at, self.boundaries, i, u, time * self.viscosity))
         scalar = change.scalar
-        if self.obstacle is None:
+        if not self._has_bodies:
             velocity = project(at, tuple(found)).velocity
         else:
             mobility, friction, _ = self.cut_at(0.0, found[0].dtype)
@@ -343,7 +366,7 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
 
     def outputs(self, t: ArrayLike, y: StaggeredFlow, inputs: Inputs) -> Outputs:
         pushed = self._pushed(t, y, inputs)
-        beside = None if self.obstacle is None else around(self, t, y, pushed, inputs)
+        beside = around(self, t, y, pushed, inputs) if self._has_bodies else None
         found = project(self.at, pushed) if beside is None else beside.found
         velocity, volumes = self.at.centred(y.velocity), jnp.asarray(self.grid.volumes(), y.velocity[0].dtype)
         outputs = {
@@ -365,11 +388,9 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
             if modelled:
                 outputs["wall_stress"] = mean_wall_stress(self.at, ends, flow, self.viscosity)
         if beside is not None:
-            here = beside.near
-            outputs["pressure"] = pressure_outside(self.at, here.cut.mobility, found.pressure)
-            centre = None if here.place is None else here.place.centre
-            outputs |= loads(self.at, here.body, beside.lost, outputs["pressure"], centre)
-        return outputs | told_of_body(y.body)
+            outputs["pressure"] = pressure_outside(self.at, beside.near.cut.mobility, found.pressure)
+            outputs |= outputs_of_bodies(self, y, beside, outputs["pressure"])
+        return outputs
 
     def energy(self, y: StaggeredFlow) -> Array:
         """The kinetic energy of the box, which central fluxes conserve, for each unit of density."""
@@ -380,11 +401,13 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         found = balanced(
             self.at, self.boundaries, laid_out(self.grid, given_ends(self.at, self.boundaries, y.velocity))
         )
-        if self.obstacle is None or moves(self.obstacle):
+        if not self._has_bodies or any_moves(self):
             found = project(self.at, found)  # a body that moves is known with the time: `start` has it
         else:
             found = through(self, *self._admitted(found))
-        return StaggeredFlow(found.velocity, laid_out(self.grid, y.scalar), laid_out(self.grid, y.scalars), y.body)
+        return StaggeredFlow(
+            found.velocity, laid_out(self.grid, y.scalar), laid_out(self.grid, y.scalars), y.body, y.bodies
+        )
 
     def shardings(self, state: StaggeredFlow) -> Any:
         return shardings_of(self.grid, state)

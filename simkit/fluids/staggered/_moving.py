@@ -13,7 +13,6 @@ distance would have there (`continued`).
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -24,7 +23,6 @@ from ..grids._images import nearest_image
 from ..lattice._body_review import moved_place
 from ._cut import Cut
 from ._obstacle import Obstacle, moves
-from ._projection import project_through
 from ._staggered import Components, Staggered
 
 
@@ -80,17 +78,18 @@ def standing(obstacle: Obstacle, at: Staggered, place: Kinematics | None) -> Obs
 
     def distance(x: tuple[Array, ...]) -> Array:
         apart = [nearest_image(a - c, 0.0, period) for a, c, period in zip(x, centre, at.periods, strict=True)]
-        return obstacle.distance(_turned(apart, -angle))
+        return obstacle.distance(turned(apart, -angle))
 
     def placed(point: Array) -> Array:
-        return centre + jnp.stack(_turned([jnp.asarray(a, dtype) for a in point], angle))
+        return centre + jnp.stack(turned([jnp.asarray(a, dtype) for a in point], angle))
 
     pivot = centre if obstacle.pivot is None else placed(obstacle.pivot)
     taps = None if obstacle.taps is None else jnp.stack([placed(point) for point in obstacle.taps])
     return Obstacle(distance, pivot, taps)
 
 
-def _turned(x: list[Array], angle: Array) -> tuple[Array, ...]:
+def turned(x: list[Array], angle: Array) -> tuple[Array, ...]:
+    """Coordinates turned by an angle, in two dimensions."""
     if len(x) != 2:
         return tuple(x)
     c, s = jnp.cos(angle), jnp.sin(angle)
@@ -160,15 +159,3 @@ def continued(at: Staggered, distance: Callable[..., Array], motion: Motion, vel
         near = (d <= 0) & (bottom > 0)
         found.append(jnp.where(near, v + d * top / jnp.where(near, bottom, 1), u))
     return tuple(found)
-
-
-@eqx.filter_jit
-def admitted(system: Any, t: ArrayLike, velocity: Components, body: Any = None) -> Components:
-    """A velocity with that of a body that moves inside it, without divergence."""
-    dtype = velocity[0].dtype
-    found, place = system.cut_at(t, dtype, body), kinematics(system.obstacle, system.at, t, dtype, body)
-    assert place is not None
-    motion = motion_of(system.at, place)
-    parts = zip(found.mobility, velocity, motion.velocity, strict=True)
-    joined = tuple(m * u + (1 - m) * v for m, u, v in parts)
-    return project_through(system.at, joined, found.mobility, system.tolerance, system.iterations).velocity

@@ -133,7 +133,7 @@ def check_reaction(reaction: Any, scalars: Any) -> Any:
 
 def uniform(system: Any, slope: Any, velocity: Components, scalar: Array) -> Any:
     """The slope of a scalar that stays uniform beside a moved body, where the velocity has a divergence."""
-    if not moves(system.obstacle):
+    if not any(map(moves, (system.obstacle, *system.obstacles.values()))):
         return slope
     return slope + scalar * system.at.divergence(velocity)
 

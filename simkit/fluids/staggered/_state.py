@@ -25,13 +25,15 @@ class StaggeredFlow(eqx.Module):
 
     Along its own axis a component has one value more than there are cells where the axis has ends. `IncompressibleFlow.start` makes
     one from values at the centres, `outputs` has the velocity there. `scalar` is that of a system with a `diffusivity`, `scalars`
-    are those of one with `scalars`, by name, and `body` is that of a free one.
+    are those of one with `scalars`, by name. `body` is the state of a free `obstacle`, `bodies` are those of the free ones among
+    `obstacles`, by name.
     """
 
     velocity: Components = eqx.field(converter=_components)
     scalar: Any = quantity(None, optional=True)
     scalars: dict[str, Array] = eqx.field(default_factory=dict)
     body: BodyState | None = None
+    bodies: dict[str, BodyState] = eqx.field(default_factory=dict)
 
 
 @eqx.filter_jit
@@ -59,7 +61,7 @@ def started(
         StaggeredFlow(tuple(parts), one, {name: field(scalars.get(name, 0.0)) for name in system.scalars})
     )
     given = balanced(at, system.boundaries, tuple(with_ends(at, system.boundaries, u, i) for i, u in enumerate(parts)))
-    admitted = state.velocity if system.obstacle is None else project(at, given).velocity
+    admitted = project(at, given).velocity if system.obstacle is not None or system.obstacles else state.velocity
     square = lambda part: jnp.sum(part * part)
     lost = sum(square(a - b) for a, b in zip(parts, admitted, strict=True))
     whole = sum(square(part) for part in parts)

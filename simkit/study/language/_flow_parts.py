@@ -92,7 +92,8 @@ def _vector(table: Section, key: str, grid: fluids.Grid) -> Array:
 
 
 def read_obstacle(table: Section, grid: fluids.Grid) -> fluids.Obstacle:
-    """A disk or a box, at rest or moved by formulas of time; a moved one has its centre at the origin of its own coordinates."""
+    """A disk or a box, at rest, moved by formulas of time or free; one that moves has its centre at the origin of its own
+    coordinates."""
     table.need("shape")
     shape = table.name("shape", ("disk", "box"), "shape")
     motion = _motion(table.section("motion"), grid) if "motion" in table else None
@@ -107,7 +108,48 @@ def read_obstacle(table: Section, grid: fluids.Grid) -> fluids.Obstacle:
     return fluids.Obstacle(body, pivot=pivot, motion=motion)
 
 
-def _motion(table: Section, grid: fluids.Grid) -> FormulaMotion:
+def read_obstacles(section: Section, grid: fluids.Grid) -> dict[str, fluids.Obstacle]:
+    """Bodies by name."""
+    return {name: read_obstacle(section.section(name), grid) for name in section.table}
+
+
+def read_contact(table: Section) -> fluids.Contact:
+    """The force that holds bodies off each other and off walls."""
+    table.need("strength", "reach")
+    with at_place(table.where()):
+        found = fluids.Contact(np.asarray(table.number("strength")), np.asarray(table.number("reach")))
+    table.finish()
+    return found
+
+
+def read_bodies(section: Section, system: fluids.IncompressibleFlow) -> dict[str, Any]:
+    """The starts of free bodies: `body` of an obstacle that is alone, `bodies` by name."""
+    found: dict[str, Any] = {}
+    if "body" in section:
+        found["body"] = _state_of_body(section.section("body"), system.grid)
+    if "bodies" in section:
+        tables = section.section("bodies")
+        for name in tables.table:
+            check_known(name, system.obstacles, "body")
+        found["bodies"] = {name: _state_of_body(tables.section(name), system.grid) for name in tables.table}
+    return found
+
+
+def _state_of_body(table: Section, grid: fluids.Grid) -> fluids.BodyState:
+    table.need("centre")
+    velocity = _vector(table, "velocity", grid) if "velocity" in table else jnp.zeros(grid.dimensions)
+    turned = {name: as_float_array(table.number(name)) for name in ("angle", "spin") if name in table}
+    if turned and grid.dimensions != 2:
+        raise table.error(next(iter(turned)), "must be left out in three dimensions, where bodies do not turn.")
+    found = fluids.BodyState(_vector(table, "centre", grid), velocity, turned.get("angle"), turned.get("spin"))
+    table.finish()
+    return found
+
+
+def _motion(table: Section, grid: fluids.Grid) -> Any:
+    """The motion of a body: by formulas of time, or by the fluid and forces."""
+    if table.name("model", ("formulas", "free"), "motion", "formulas") == "free":
+        return _free_motion(table, grid)
     table.need("centre")
     centre = table.get("centre", "an array")
     if len(centre) != grid.dimensions:
@@ -120,7 +162,32 @@ def _motion(table: Section, grid: fluids.Grid) -> FormulaMotion:
             raise table.error("angle", "must be left out in three dimensions, where bodies do not turn.")
         texts.append((table.where("angle"), formula_text(table, "angle", table.table["angle"])))
     found = FormulaMotion(*_functions(table, texts, ("t",)), grid.dimensions)
-    table.finish("centre", "angle", "parameters")
+    table.finish("model", "centre", "angle", "parameters")
+    return found
+
+
+def _free_motion(table: Section, grid: fluids.Grid) -> fluids.FreeMotion:
+    options: dict[str, Any] = {name: _vector(table, name, grid) for name in ("gravity", "anchor") if name in table}
+    for name in ("stiffness", "damping"):
+        if name in table:
+            one = is_number(table.table.get(name))
+            options[name] = as_float_array(table.number(name)) if one else _vector(table, name, grid)
+    if "axes" in table:
+        options["axes"] = _axes(table, "axes", grid)
+    if "turns" in table:
+        options["turns"] = table.get("turns", "true or false")
+    with at_place(table.where()):
+        found = fluids.FreeMotion(np.asarray(table.number("density", 1.0)), **options)
+    table.finish()
+    return found
+
+
+def _axes(table: Section, key: str, grid: fluids.Grid) -> list[int]:
+    """Axes by their names."""
+    known, found = AXES[: grid.dimensions], []
+    for name in table.get(key, "an array"):
+        check_known(str(name), known, "axis")
+        found.append(known.index(str(name)))
     return found
 
 
@@ -160,13 +227,7 @@ def read_closure(table: Section, grid: fluids.Grid) -> fluids.DynamicSmagorinsky
     """A closure for large eddies whose constant the flow tells."""
     table.need("model")
     table.name("model", ("dynamic",), "closure")
-    average = None
-    if "average" in table:
-        known = AXES[: grid.dimensions]
-        average = []
-        for name in table.get("average", "an array"):
-            check_known(str(name), known, "axis")
-            average.append(known.index(str(name)))
+    average = _axes(table, "average", grid) if "average" in table else None
     table.finish()
     return fluids.DynamicSmagorinsky(average)
 

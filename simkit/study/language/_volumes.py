@@ -11,7 +11,17 @@ from jax.typing import ArrayLike
 from ... import fluids
 from ..._errors import StudyError, check_known
 from ...core import System
-from ._flow_parts import AXES, read_closure, read_obstacle, read_reaction, read_scalars, read_wall_model
+from ._flow_parts import (
+    AXES,
+    read_bodies,
+    read_closure,
+    read_contact,
+    read_obstacle,
+    read_obstacles,
+    read_reaction,
+    read_scalars,
+    read_wall_model,
+)
 from ._grids import FIELDS, VELOCITIES, Make, built, read_grid
 from ._section import Section, at_place, is_number
 
@@ -46,10 +56,14 @@ def read_volumes(section: Section, y0: Section, kind: type[System], seed: int, *
 
 
 def _parts_of_flow(section: Section, grid: fluids.Grid) -> dict[str, Any]:
-    """Body, scalars by name, their reaction, and closure of incompressible flow."""
+    """Bodies and their contact, scalars by name, their reaction, and closure of incompressible flow."""
     options: dict[str, Any] = {}
     if "obstacle" in section:
         options["obstacle"] = read_obstacle(section.section("obstacle"), grid)
+    if "obstacles" in section:
+        options["obstacles"] = read_obstacles(section.section("obstacles"), grid)
+    if "contact" in section:
+        options["contact"] = read_contact(section.section("contact"))
     if "scalars" in section:
         ends = lambda table: _boundaries(table, grid, SCALAR)
         options["scalars"] = read_scalars(section.section("scalars"), ends, _numbers)
@@ -67,7 +81,7 @@ TEXTS: Mapping[type[System], tuple[str, ...]] = {
     fluids.MultilayerShallowWater: ("reconstruction",),
 }
 OPTIONAL: Mapping[type[System], tuple[str, ...]] = {
-    fluids.IncompressibleFlow: ("force", "diffusivity", "buoyancy", "smagorinsky"),
+    fluids.IncompressibleFlow: ("viscosity", "force", "diffusivity", "buoyancy", "smagorinsky"),
     fluids.CompressibleFlow: ("viscosity", "gravity"),
     fluids.ShallowWater: ("roughness", "coriolis", "beta"),
     fluids.MultilayerShallowWater: ("density", "coriolis", "beta"),
@@ -192,7 +206,8 @@ def _start(section: Section, system: Any, key: jax.Array) -> Any:
     with at_place(section.where()):
         if isinstance(system, fluids.IncompressibleFlow):
             named = _named(section.section("scalars"), system, jax.random.fold_in(key, 2))
-            state = system.start(velocity, scalar("scalar") if system.diffusivity is not None else None, scalars=named)
+            one = scalar("scalar") if system.diffusivity is not None else None
+            state = system.start(velocity, one, scalars=named, **read_bodies(section, system))
         elif isinstance(system, fluids.CompressibleFlow):
             state = fluids.CompressibleFlow.State(scalar("density"), velocity, scalar("pressure"))
         else:
