@@ -74,8 +74,8 @@ def check_sense(system: Described) -> None:
     check_numbers(system)
     if system.precision is not None and _float_name(system.precision) not in PRECISIONS:
         raise ArgumentError(
-            f'Argument `precision` must be "float32", "float64" or None, but it is {system.precision!r}. "float32" with positions in '
-            "double precision is what other programs call mixed."
+            f'Argument `precision` must be "float32", "float64" or None, but it is {system.precision!r}. "float32" with positions '
+            "in double precision is what other programs call mixed."
         )
     for part in parts(system.potential):
         reach = getattr(part, "cutoff", None)

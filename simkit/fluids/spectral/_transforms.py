@@ -87,7 +87,7 @@ def _field(kept: Kept, modes: Array) -> Array:
 
 
 def real_fields(kept: Kept, modes: Array, count: int) -> Array:
-    """The real fields of modes `(*leading, *rows, ...)` along the last axes, of which `count` axes lead; rows are transformed alike."""
+    """The real fields of modes `(*leading, *rows, ...)`, of which `count` axes lead: the last are transformed, rows alike."""
     leading, rows = modes.shape[:count], modes.shape[count : modes.ndim - len(kept.sizes)]
     if not _one_by_one(leading):
         return _one_field(kept, modes)
