@@ -120,6 +120,7 @@ def test_averages_are_refused_where_nothing_was_drawn(fitted):
         (lambda p: simkit.fit(p, horizons=(0.5, 1.0)), "horizons"),
         (lambda p: simkit.fit(p, windows=3), "windows"),
         (lambda p: simkit.refresh(p, [1.0, 2.0]), "shape"),
+        (lambda p: simkit.refresh(p, np.array([[0.01], [50.0]]), key=jax.random.key(0)), "2 places .* make no mixture"),
     ],
 )
 def test_what_averages_do_not_take(fitted, call, match):

@@ -154,7 +154,13 @@ def _mixed(run: Run, systems: Sequence[Particles], frames: Atoms, energy: Energy
     if len(rows) == 1:
         return rows[0]
     energies = jnp.stack(rows)
-    found = mbar(energies, [run.frames] * len(rows), inefficiency=1.0)
+    try:
+        found = mbar(energies, [run.frames] * len(rows), inefficiency=1.0)
+    except ArgumentError as why:
+        raise ArgumentError(
+            f"The frames of {len(rows)} places of the parameters make no mixture. Take places closer to each other, for `sample` by "
+            f"priors or data that tell the parameters better; longer runs (`times`) help where they nearly do. MBAR says: {why}"
+        ) from why
     terms = found.values.astype(energies.dtype)[:, None] - energies
     return jnp.log(jnp.asarray(float(len(rows)), energies.dtype)) - jax.nn.logsumexp(terms, axis=0)
 

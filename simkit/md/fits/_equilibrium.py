@@ -161,6 +161,7 @@ class EquilibriumAverages(SampledSystem):
         """Settings by which frames are drawn."""
         return Run(self.times, self.step, self.discard)
 
+    @eqx.filter_jit  # the loop over frames alone, as it is compiled outside of `jit`, can fail in XLA's compiler
     def _weighted(self, y: Draws) -> tuple[dict[str, Any], Array]:
         """Return the observables of each frame, and the weights of the frames."""
 
