@@ -157,6 +157,14 @@ ROWS = {
         lambda: simkit.sweeps.points({"a": (0.0, 1.0)}, 4, key=jax.random.key(0), method="halton"),
         "There is no `method` of points `halton`",
     ),
+    "points by rule, a number for a path": (
+        lambda: simkit.sweeps.PointsRule({3: (0.0, 1.0)}, 4, key=jax.random.key(0)),
+        "The paths in `ranges` must be texts",
+    ),
+    "a design by rule, longer than its sequence": (
+        lambda: simkit.sweeps.SobolDesignRule({"a": (0.0, 1.0)}, 2**40, key=jax.random.key(0)),
+        "Argument `points` must be at most 2",
+    ),
     "method of a rule": (
         lambda: simkit.sweeps.PointsRule({"a": (0.0, 1.0)}, 4, key=jax.random.key(0), method="random"),
         "There is no `method` of PointsRule `random`",

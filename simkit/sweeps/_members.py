@@ -8,6 +8,7 @@ import numpy as np
 
 from .._errors import ArgumentError
 from ..core import Setup, check_member_numbers
+from ._points import check_paths
 from ._rules import Rule
 
 PROBED = 5
@@ -39,11 +40,12 @@ class Members:
             values = check_over(setup, over)
             check_member_numbers(setup.system, values)
             return cls(setup, len(next(iter(values.values()))), values, values)
-        count = over.count
-        if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+        count = getattr(over, "count", None)
+        if not isinstance(count, int | np.integer) or isinstance(count, bool) or count < 1:
             raise ArgumentError(
-                f"The `count` of {type(over).__name__} must be a positive integer, but it is {count!r}."
+                f"The `count` of {type(over).__name__} must be a positive integer, the number of members, but it is {count!r}."
             )
+        count = int(count)
         rows = np.unique(np.linspace(0, count - 1, PROBED).astype(int))
         return cls(setup, count, {}, _made(setup, over, rows), over)
 
@@ -108,6 +110,7 @@ def check_over(setup: Setup, over: object) -> dict[str, np.ndarray]:
             "Argument `over` must be a dictionary of path -> values with at least one path, or a rule of `simkit.sweeps`, but it "
             f"is {over!r}."
         )
+    check_paths("over", over)
     found = {}
     for path, value in over.items():
         leaf = setup.get(path)

@@ -120,13 +120,25 @@ def check_ranges(ranges: Mapping[str, Range]) -> dict[str, tuple[float, float, b
     """
     if not isinstance(ranges, Mapping) or not ranges:
         raise ArgumentError(f"Argument `ranges` must be a dictionary of path -> (low, high), but it is {ranges!r}.")
+    check_paths("ranges", ranges)
     return {path: _range(path, given) for path, given in ranges.items()}
+
+
+def check_paths(name: str, values: Mapping[Any, Any]) -> None:
+    """Refuse a path that is no text.
+
+    **Raises:** an `ArgumentError`.
+    """
+    for path in values:
+        if not isinstance(path, str):
+            raise ArgumentError(f"The paths in `{name}` must be texts, such as `system.growth`, but one is {path!r}.")
 
 
 def check_power_of_two(name: str, count: object) -> None:
     """Refuse a number of points at which a Sobol sequence is out of balance."""
-    if not isinstance(count, int) or count < 1 or count & (count - 1):
-        near = 2 ** max(int(count) - 1, 1).bit_length() if isinstance(count, int) else 1024
+    whole = isinstance(count, int | np.integer) and not isinstance(count, bool)
+    if not whole or count < 1 or count & (count - 1):
+        near = 2 ** max(int(count) - 1, 1).bit_length() if whole else 1024
         raise ArgumentError(f"Argument `{name}` must be a power of two, such as {near}, but it is {count!r}.")
 
 

@@ -235,12 +235,15 @@ class SobolDesignRule(Rule):
 
     def __init__(self, ranges: Mapping[str, Range], points: int, *, key: PRNGKeyArray, second_order: bool = False):
         check_power_of_two("points", points)
+        if points > 2**MOST_BITS:
+            raise ArgumentError(
+                f"Argument `points` must be at most 2**{MOST_BITS}, the length of the Sobol sequence, but it is {points}."
+            )
         check_kind("second_order", second_order, bool, "True or False", "It is False without it.")
         check_ranges(ranges)
         told = {"ranges": dict(ranges), "points": points, "key": key, "second_order": second_order}
         for name, value in told.items():
             object.__setattr__(self, name, value)
-        _ = self._base  # which refuses more points than a Sobol sequence has
 
     @property
     def size(self) -> int:

@@ -211,3 +211,16 @@ def test_a_view_of_many_chunks_has_parts(tmp_path, monkeypatch):
         path.unlink()
     opened = sweeps.open(tmp_path / "s")
     assert np.isnan(opened["hare"][24:32]).all()
+
+
+class NoCount(simkit.sweeps.Rule):
+    """A rule that forgot how many members it has."""
+
+    def at(self, numbers):
+        return {"system.growth": numbers.astype(float)}
+
+
+def test_a_rule_without_a_count(tmp_path):
+    system, y0, times, _ = simkit.odes.LotkaVolterra.example()
+    with pytest.raises(simkit.ArgumentError, match="`count` of NoCount must be a positive integer"):
+        simkit.sweep(system, y0, times, over=NoCount(), store=tmp_path / "store")

@@ -11,7 +11,7 @@ from jaxtyping import Array
 
 from ..._doors import shown
 from ..._errors import ArgumentError
-from ...core import as_float_array, quantity, traced
+from ...core import as_float_array, quantity, traced, tracing
 from ..grids._checks import check_value
 from ..grids._images import nearest_image
 from ._moving import Kinematics
@@ -178,11 +178,19 @@ def check_state_of_body(body: Any, dimensions: int, name: str) -> None:
     **Raises:** an `ArgumentError`.
     """
     if not isinstance(body, BodyState) or any(x.shape != (dimensions,) for x in (body.centre, body.velocity)):
-        found = f"of the shape {body.centre.shape}" if isinstance(body, BodyState) else shown(body)
+        shapes = f"of the shapes {body.centre.shape} and {body.velocity.shape}" if isinstance(body, BodyState) else ""
+        found = shapes or shown(body)
         raise ArgumentError(
             f"Argument `{name}` must hold the centre and the velocity of the free body, each of the shape ({dimensions},), but it "
-            f"is {found}. `start(body=...)` makes it."
+            f"is {found}. `start` makes it of a place."
         )
+    for told, value in (("angle", body.angle), ("spin", body.spin)):
+        if value is not None and np.shape(value) != ():
+            raise ArgumentError(f"The `{told}` in argument `{name}` must be one number, but it is {shown(value)}.")
+    parts = {"centre": body.centre, "velocity": body.velocity, "angle": body.angle, "spin": body.spin}
+    for told, value in parts.items():
+        if value is not None and not tracing(value) and not np.all(np.isfinite(np.asarray(value))):
+            raise ArgumentError(f"The `{told}` in argument `{name}` must be finite, but it is {shown(value)}.")
 
 
 def told_of_body(body: BodyState, alone: bool) -> dict[str, Array]:

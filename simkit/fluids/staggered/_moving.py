@@ -25,6 +25,9 @@ from ._cut import Cut
 from ._obstacle import Obstacle, moves
 from ._staggered import Components, Staggered
 
+NEAREST = 1e-3
+"""Distance of a face from a moved surface, in cells, below which its velocity tells nothing of the slope there."""
+
 
 class Motion(NamedTuple):
     """The velocity of a body at all faces, its derivative by time there, and the acceleration of the body's matter."""
@@ -145,9 +148,11 @@ def taken_along(
 def continued(at: Staggered, distance: Callable[..., Array], motion: Motion, velocity: Components) -> Components:
     """A velocity whose values inside, next to the surface, go on linearly with the distance d: $u_s + d s$.
 
-    The slope s is that of least squares through the neighbours outside and 0 on the surface.
+    The slope s is that of least squares through the neighbours outside and 0 on the surface. One that all but lies on the surface
+    tells no slope: its small velocity is divided by a distance that may be rounding.
     """
     found = []
+    least = (NEAREST * min(at.grid.spacing(axis) for axis in range(at.dimensions))) ** 2
     for i, (u, v) in enumerate(zip(velocity, motion.velocity, strict=True)):
         d = distance(at.mesh(i, u.dtype))
         out = jnp.maximum(d, 0)
@@ -157,5 +162,5 @@ def continued(at: Staggered, distance: Callable[..., Array], motion: Motion, vel
             for step in (-1, 1):
                 top, bottom = top + jnp.roll(product, step, axis), bottom + jnp.roll(square, step, axis)
         near = (d <= 0) & (bottom > 0)
-        found.append(jnp.where(near, v + d * top / jnp.where(near, bottom, 1), u))
+        found.append(jnp.where(near, v + d * top / jnp.where(near, bottom + least, 1), u))
     return tuple(found)

@@ -158,8 +158,8 @@ def _mixed(run: Run, systems: Sequence[Particles], frames: Atoms, energy: Energy
         found = mbar(energies, [run.frames] * len(rows), inefficiency=1.0)
     except ArgumentError as why:
         raise ArgumentError(
-            f"The frames of {len(rows)} places of the parameters make no mixture. Take places closer to each other, for `sample` by "
-            f"priors or data that tell the parameters better; longer runs (`times`) help where they nearly do. MBAR says: {why}"
+            f"The frames of {len(rows)} places of the parameters make no mixture. Take places closer to each other, for `sample` "
+            f"by priors or data that tell the parameters better; longer runs (`times`) help where they nearly do. MBAR says: {why}"
         ) from why
     terms = found.values.astype(energies.dtype)[:, None] - energies
     return jnp.log(jnp.asarray(float(len(rows)), energies.dtype)) - jax.nn.logsumexp(terms, axis=0)
