@@ -483,7 +483,7 @@ ROWS = {
     "fit, starts a text": (lambda: simkit.fit(P, starts="many"), "`starts`"),
     "fit, method a text": (
         lambda: simkit.fit(P, method="lbfgs"),
-        r"`method` must be a method of fits, but it is 'lbfgs'. Methods are objects: write `method=LBFGS\(\)`",
+        r"`method` must be a method of fits, but it is 'lbfgs'. Methods are objects: write `method=LBFGS",
     ),
     "fit, method a class": (lambda: simkit.fit(P, method=simkit.LBFGS), "the class `LBFGS`"),
     "fit, key a number": (lambda: simkit.fit(P, key=0), "Write `jax.random.key(0)`"),
@@ -491,7 +491,7 @@ ROWS = {
     "sample, key a number": (lambda: simkit.sample(P, key=1), "Write `jax.random.key(1)`"),
     "sample, method a text": (
         lambda: simkit.sample(P, key=KEY, method="nuts"),
-        r"`method` must be a method of sampling, but it is 'nuts'. Methods are objects: write `method=NUTS\(\)`",
+        r"`method` must be a method of sampling, but it is 'nuts'. Methods are objects: write `method=NUTS",
     ),
     "neural posterior, a summary that is a number": (
         lambda: simkit.NeuralPosterior(summary=3.0),
