@@ -186,7 +186,8 @@ def _axes(table: Section, key: str, grid: fluids.Grid) -> list[int]:
     """Axes by their names."""
     known, found = AXES[: grid.dimensions], []
     for name in table.get(key, "an array"):
-        check_known(str(name), known, "axis")
+        with at_place(table.where(key)):
+            check_known(str(name), known, "axis")
         found.append(known.index(str(name)))
     return found
 

@@ -1,5 +1,6 @@
 """One table of a study file, read key by key with messages that say where."""
 
+import difflib
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -97,10 +98,14 @@ class Section:
         return value
 
     def need(self, *keys: str) -> None:
-        """Refuse a table without these keys."""
+        """Refuse a table without these keys, and name one that is spelt nearly so."""
         for key in keys:
             if key not in self.table:
-                raise StudyError(f"{self.where()} must give `{key}`, but it does not.")
+                near = difflib.get_close_matches(key, self.table, 1)
+                told = (
+                    f" It has `{near[0]}`, which is not read." if near and near[0] not in self.read | set(keys) else ""
+                )
+                raise StudyError(f"{self.where()} must give `{key}`, but it does not.{told}")
 
     def finish(self, *also: str) -> None:
         """Refuse keys that nothing has read."""
