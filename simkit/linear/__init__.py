@@ -33,6 +33,7 @@ from ._preconditioners import BlockJacobi as BlockJacobi  # internal
 from ._preconditioners import Unchanged as Unchanged  # internal
 from ._programs import CALLS as CALLS
 from ._programs import called_program as called_program
+from ._programs import scan_counts as scan_counts
 from ._shielded import calls_library as calls_library
 from ._shielded import shielded as shielded
 from ._structure import Structure as Structure

@@ -10,6 +10,7 @@ import pytest
 
 import simkit
 from simkit.fluids import Disk, FlowScalar, FreeSlip, Grid, IncompressibleFlow, Neumann, NoSlip, Obstacle, Periodic
+from simkit.fluids.staggered._moving import continued, kinematics, motion_of
 from simkit.testing import check_gradients
 
 ROUND = Disk(jnp.array([0.0, 0.0]), 0.5)
@@ -188,3 +189,18 @@ def test_a_uniform_scalar_stays_uniform_beside_a_moved_body():
         end = simkit.simulate(flow, y0, [0.0, 0.5], step=0.01).final()
         found = end.scalar if ends else end.scalars["salt"]
         np.testing.assert_allclose(found, 1.0, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("apart", "inside"), [(0.5, -0.5), (1e-6, -4.0)])
+def test_velocities_inside_are_bounded_by_those_outside(apart, inside):
+    """Beside a plane: the line through a face half a cell away; of one that the body has just left, four times its velocity."""
+    still = Obstacle(Disk(jnp.zeros(2), 0.25), motion=lambda t: jnp.stack([0.5 + 0 * t, 0.5 + 0 * t]))
+    flow = IncompressibleFlow(Grid((16, 16), (16.0, 16.0)), viscosity=0.01, obstacle=still)
+    place = kinematics(still, flow.at, 0.0, jnp.float64)
+    assert place is not None
+    motion = motion_of(flow.at, place)
+    plane = lambda x: x[0] - (8.0 - apart)  # the faces at 8 are outside, those at 7 are inside
+    slope = 1.0 if apart == 0.5 else 1.0 / apart
+    speeds = tuple(slope * jnp.maximum(plane(flow.at.mesh(i, jnp.float64)), 0) for i in range(2))
+    found = continued(flow.at, plane, motion, speeds)[0]
+    np.testing.assert_allclose(found[7], inside, rtol=1e-8)  # 8 - (8 - apart) is rounded

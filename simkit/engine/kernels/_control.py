@@ -17,6 +17,7 @@ from jax.lax import GatherScatterMode
 from jax.typing import DTypeLike
 from jaxtyping import Array
 
+from ...linear import scan_counts
 from ._emit import any_of
 from ._mode import NotInKernel
 from ._objects import boxed, over_lanes
@@ -232,10 +233,10 @@ def _looped(evaluate: Evaluate, eqn: Any, *values: np.ndarray) -> list[np.ndarra
 def _scanned(evaluate: Evaluate, eqn: Any, *values: np.ndarray) -> list[np.ndarray]:
     """A loop of a known number of turns, which all lanes take together."""
     params, lanes, program = eqn.params, lanes_of(values), eqn.params["jaxpr"]
-    ends = np.cumsum([params["num_consts"], params["num_carry"]])
+    fixed, kept = scan_counts(params, len(values))
+    ends = np.cumsum([fixed, kept])
     consts, begin, rows = values[: ends[0]], values[ends[0] : ends[1]], values[ends[1] :]
     avals, types = [v.aval for v in eqn.outvars], [v.aval.dtype for v in eqn.invars[ends[1] :]]
-    kept = params["num_carry"]
     if params["length"] > MOST_ENTRIES and (rows or avals[kept:]):
         raise NotInKernel("a loop over many entries")
 

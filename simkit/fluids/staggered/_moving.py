@@ -25,8 +25,8 @@ from ._cut import Cut
 from ._obstacle import Obstacle, moves
 from ._staggered import Components, Staggered
 
-NEAREST = 1e-3
-"""Distance of a face from a moved surface, in cells, below which its velocity tells nothing of the slope there."""
+FARTHEST = 4.0
+"""A velocity goes on inside to at most so many times what it is at a neighbour outside."""
 
 
 class Motion(NamedTuple):
@@ -148,19 +148,19 @@ def taken_along(
 def continued(at: Staggered, distance: Callable[..., Array], motion: Motion, velocity: Components) -> Components:
     """A velocity whose values inside, next to the surface, go on linearly with the distance d: $u_s + d s$.
 
-    The slope s is that of least squares through the neighbours outside and 0 on the surface. One that all but lies on the surface
-    tells no slope: its small velocity is divided by a distance that may be rounding.
+    The slope s is that of least squares through the neighbours outside and 0 on the surface. One that all but lies on the surface,
+    as where a body has just left it, tells no slope: its share is bounded.
     """
     found = []
-    least = (NEAREST * min(at.grid.spacing(axis) for axis in range(at.dimensions))) ** 2
     for i, (u, v) in enumerate(zip(velocity, motion.velocity, strict=True)):
         d = distance(at.mesh(i, u.dtype))
         out = jnp.maximum(d, 0)
-        product, square = out * (u - v), out**2
+        product, least = out * (u - v), jnp.maximum(-d, 0) / FARTHEST
         top, bottom = jnp.zeros_like(u), jnp.zeros_like(u)
         for axis in range(at.dimensions):
             for step in (-1, 1):
-                top, bottom = top + jnp.roll(product, step, axis), bottom + jnp.roll(square, step, axis)
+                beside = jnp.roll(out, step, axis)
+                top, bottom = top + jnp.roll(product, step, axis), bottom + beside * jnp.maximum(beside, least)
         near = (d <= 0) & (bottom > 0)
-        found.append(jnp.where(near, v + d * top / jnp.where(near, bottom + least, 1), u))
+        found.append(jnp.where(near, v + d * top / jnp.where(near, bottom, 1), u))
     return tuple(found)
