@@ -5,7 +5,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -115,3 +115,16 @@ def in_processes(script, folder, count=2):
             child.kill()
             child.communicate()
     return results
+
+
+def check_units_and_precision(measured: Callable[..., np.ndarray]) -> None:
+    """Ask for what does not depend on units: the same with lengths and times of 1e-12, and in single precision.
+
+    **Arguments:** `measured`: function of the units of length and time, and of `dtype`.
+    """
+    known = measured()
+    # Lengths of 1e-9 have moments of inertia of 1e-36; shorter ones are for double precision.
+    np.testing.assert_allclose(measured(1e-12, 1e-12), known, rtol=1e-5)
+    single = measured(dtype=np.float32)
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single, known, rtol=1e-3)

@@ -136,10 +136,13 @@ def check_paths(name: str, values: Mapping[Any, Any]) -> None:
 
 def check_power_of_two(name: str, count: object) -> None:
     """Refuse a number of points at which a Sobol sequence is out of balance."""
-    whole = isinstance(count, int | np.integer) and not isinstance(count, bool)
-    if not whole or count < 1 or count & (count - 1):
-        near = 2 ** max(int(count) - 1, 1).bit_length() if whole else 1024
-        raise ArgumentError(f"Argument `{name}` must be a power of two, such as {near}, but it is {count!r}.")
+    if not isinstance(count, int | np.integer) or isinstance(count, bool):
+        near = 1024
+    elif count < 1 or count & (count - 1):
+        near = 2 ** max(int(count) - 1, 1).bit_length()
+    else:
+        return
+    raise ArgumentError(f"Argument `{name}` must be a power of two, such as {near}, but it is {count!r}.")
 
 
 def _range(path: str, given: Range) -> tuple[float, float, bool]:

@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from helpers import check_units_and_precision
 
 import simkit
 from simkit.fluids import (
@@ -328,12 +329,7 @@ def test_other_units_and_float32():
         assert float(jax.jit(lambda s, y: s.longest_step(0.0, y, None))(system, state)) < 0.3 * time
         return np.asarray(slope(system, state).bodies["b"].velocity) * (time**2 / length)
 
-    known = push()
-    # Lengths of 1e-9 have moments of inertia of 1e-36; shorter ones are for double precision.
-    np.testing.assert_allclose(push(1e-12, 1e-12), known, rtol=1e-5)
-    single = push(dtype=np.float32)
-    assert single.dtype == np.float32
-    np.testing.assert_allclose(single, known, rtol=1e-3)
+    check_units_and_precision(push)
 
 
 def test_bad_input():

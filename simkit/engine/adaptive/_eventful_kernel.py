@@ -26,7 +26,7 @@ from ._asked import Asked
 from ._attempt import RUNNING, WAITING, Attempt, Lanes, attempt, moved, started
 from ._block import fraction, horner
 from ._lanes import Log, Solution, code_of
-from ._occur import Occurrence, occurrence
+from ._occur import occurrence
 from ._plan import Plan
 
 TOGETHER = 16
@@ -190,7 +190,7 @@ class _Solve:
 
         def step(carry: Any) -> Any:
             held, cursor, i = like(s, carry[0]), carry[1], carry[2]
-            found = self.lane(functools.partial(_attempted, self.flow), self.end, held)
+            found = self.lane(functools.partial(attempt, self.flow), self.end, held)
             if self.count > 2:
                 cursor = self._saved(held, found.t1, found.dense, found.accurate, found.reached, cursor)
             after = self.lane(functools.partial(_moved, self.flow), held, found)
@@ -228,7 +228,7 @@ class _Solve:
     def _happened(self, s: Lanes, cursor: Array) -> Any:
         """Let events happen in the lanes that wait, and write down what was."""
         block, flow, room = self.block, self.flow, self.asked.plan.room
-        found, after = self.lane(functools.partial(_occurred, flow), self.end, s)
+        found, after = self.lane(functools.partial(occurrence, flow), self.end, s)
         lanes = block.lanes
         path, numbers = ([x.over(lanes) for x in _rounds(cells)] for cells in (found.path, found.numbers))
         happens, first, time = path[0][0] >= 0, found.first.over(lanes)[0], found.time.over(lanes)[0]
@@ -262,16 +262,8 @@ def _rounds(cells: Any) -> list[Cells]:
     return [Cells(row, cells.dtype) for row in cells.values]
 
 
-def _attempted(flow: Any, ops: PyTree, fixed: PyTree, end: Array, s: Lanes) -> Attempt:
-    return attempt(flow, ops, fixed, end, s)
-
-
 def _moved(flow: Any, ops: PyTree, fixed: PyTree, s: Lanes, found: Attempt) -> Lanes:
     return moved(flow, ops, fixed, s, found, found.accurate)
-
-
-def _occurred(flow: Any, ops: PyTree, fixed: PyTree, end: Array, s: Lanes) -> tuple[Occurrence, Lanes]:
-    return occurrence(flow, ops, fixed, end, s)
 
 
 def _between(

@@ -16,7 +16,7 @@ from jax.typing import ArrayLike, DTypeLike
 from jaxtyping import Array
 
 from ..._types import Inputs
-from ._bodies import ALONE, Standing, bodies_of, motions_of, stand, states_of, union
+from ._bodies import Standing, motions_of, stand, states_of, union
 from ._contact import contact_forces, gaps, stiffness_on
 from ._cut import Cut, cut
 from ._free_body import BodyState, accelerated, inertia_of, modes_of, pushes_on, rate_of_body, told_of_body
@@ -24,6 +24,7 @@ from ._input_force import forces_on
 from ._loads import loads
 from ._momentum import advection, surrounded
 from ._moving import Motion, continued, fastest, motion_of, taken_along
+from ._obstacle import ALONE, bodies_of
 from ._projection import Medium, Projected, Yielding, accelerations, pressure_in, project_through, yielding
 from ._staggered import Components
 from ._state import StaggeredFlow
@@ -238,7 +239,7 @@ def rate_of_bodies(system: Any, here: Near) -> Array:
     """The rate of what moves by itself and is moved, for the length of steps."""
     at, bodies = system.at, bodies_of(system)
     assert here.motion is not None
-    width = min(at.grid.spacing(axis) for axis in range(at.dimensions))
+    width = at.finest
     rate = fastest(here.motion, here.cut) / width
     motions, own = motions_of(bodies), []
     if not motions:

@@ -17,12 +17,9 @@ from ..grids._checks import check_vector
 from ..grids._grid import Grid
 from ._contact import called, check_contact, gaps, looked_at, pairs
 from ._free_body import BodyState, FreeMotion, as_state_of_body, check_free, check_state_of_body
-from ._moving import Kinematics, kinematics, standing
-from ._obstacle import Obstacle, check_body, moves, with_images
+from ._moving import Kinematics, distance_from, kinematics, standing
+from ._obstacle import ALONE, Obstacle, bodies_of, check_body, moves, with_images
 from ._scalars import TAKEN
-
-ALONE = ""
-"""The name of the body that `obstacle` gives, which is the only one."""
 
 EXAMPLE = '{"left": fluids.Obstacle(shape)}'
 
@@ -43,16 +40,6 @@ class Standing(NamedTuple):
         if self.own is None:
             return parts
         return tuple(jnp.where(own, part, 0) for own, part in zip(self.own, parts, strict=True))
-
-
-def bodies_of(system: Any) -> dict[str, Obstacle]:
-    """All bodies of a system by name."""
-    return dict(sorted(system.obstacles.items())) if system.obstacle is None else {ALONE: system.obstacle}
-
-
-def any_moves(system: Any) -> bool:
-    """Tell whether a body of a system moves."""
-    return any(moves(body) for body in bodies_of(system).values())
 
 
 def motions_of(bodies: Mapping[str, Obstacle]) -> dict[str, FreeMotion]:
@@ -249,9 +236,7 @@ def check_places(system: Any, time: ArrayLike | None, states: Mapping[str, BodyS
                 f"{called(gap.first, True)} must not overlap {other} at the start, but does by {-least:.3g}. "
                 "Move them apart."
             )
-    distances = {
-        name: with_images(standing(body, at, places[name]).distance, at.periods) for name, body in bodies.items()
-    }
+    distances = {name: distance_from(body, at, places[name]) for name, body in bodies.items()}
     for first, second in pairs(bodies, states):
         if sum(looked_at(bodies[first], bodies[second], at.dimensions)) == 1:
             continue  # the gap of a disk is exact

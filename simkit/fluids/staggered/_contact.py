@@ -14,8 +14,8 @@ from ..._errors import ArgumentError
 from ...core import POSITIVE, quantity
 from ..grids._boundary import Boundaries, FreeSlip, NoSlip, WallModel, pieces_of
 from ..grids._checks import check_value
-from ._moving import Kinematics, standing, turned
-from ._obstacle import Box, Disk, Obstacle, with_images
+from ._moving import Kinematics, distance_from, turned
+from ._obstacle import Box, Disk, Obstacle
 from ._staggered import Staggered
 from ._surface import TriangleSurface
 
@@ -157,7 +157,7 @@ def gaps(
 ) -> list[Gap]:
     """All gaps between free bodies, others and walls that are known."""
     d, found = at.dimensions, []
-    stands = {name: with_images(standing(body, at, places[name]).distance, at.periods) for name, body in bodies.items()}
+    stands = {name: distance_from(body, at, places[name]) for name, body in bodies.items()}
     points: dict[str, tuple[Array, Array]] = {}
     for name, body in bodies.items():
         own = _points(body.distance, d)

@@ -64,7 +64,7 @@ def _of_component(
             held = held + rate / jnp.maximum(share, SHORTEST)
     # The stiffest rate of a face times its mobility is then twice the diagonal of the plain Laplacian, its limit of stability.
     mobility = jnp.where(here > 0, 2 * whole / (held + whole), 0)
-    width = min(at.grid.spacing(axis) for axis in range(d))
+    width = at.finest
     return mobility, mobility * (held - whole), jnp.clip(0.5 - here / width, 0, 1)
 
 

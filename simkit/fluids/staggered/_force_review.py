@@ -14,8 +14,7 @@ from ..grids._checks import check_vector
 from ..grids._grid import Grid
 from ..grids._parts import check_stages
 from ..spectral._force import InputForce
-from ._bodies import bodies_of
-from ._obstacle import with_images
+from ._obstacle import bodies_of, with_images
 
 
 def check_flux(grid: Grid, flux: object) -> None:

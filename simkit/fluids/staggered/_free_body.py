@@ -213,7 +213,7 @@ def inertia_of(motion: FreeMotion, shape: Any, at: Staggered, distance: Any, cen
         volume, square = jnp.prod(shape.lengths), jnp.sum(shape.lengths[:2] ** 2) / 12
     else:
         x = at.mesh(None, dtype)
-        width = min(at.grid.spacing(axis) for axis in range(d))
+        width = at.finest
         share = jnp.clip(0.5 - distance(x) * (1 / width), 0, 1)
         weight = share * jnp.asarray(at.grid.volumes(), dtype)
         volume = jnp.sum(weight)

@@ -35,7 +35,6 @@ from ..grids._values import inputs_of_values
 from ..spectral._force import InputForce
 from ._around import admitted, around, medium_of, moved, near, outputs_of_bodies, rate_of_bodies, through
 from ._bodies import (
-    any_moves,
     as_obstacles,
     bodies_at_start,
     check_bodies,
@@ -54,7 +53,7 @@ from ._free_body import BodyState
 from ._input_force import forces_on, inputs_of_force
 from ._loads import force_on
 from ._momentum import advection, diffusion, scalar_slope, surrounded
-from ._obstacle import Obstacle
+from ._obstacle import Obstacle, any_moves, bodies_of
 from ._projection import Medium, pressure_outside, project, unconverged
 from ._scalars import FlowScalar, as_scalars, check_reaction, check_start, check_state, slopes, uniform
 from ._staggered import Components, Staggered, check_alike, ends_of, open_ends_of
@@ -229,7 +228,7 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
             velocity_around = admitted(self, time, state.velocity, freed)
             state = StaggeredFlow(velocity_around, state.scalar, state.scalars, **packed(freed))
         known = not tracing((self, velocity, lost))
-        if known and self._has_bodies and not np.isfinite(state.velocity[0]).all():
+        if known and bodies_of(self) and not np.isfinite(state.velocity[0]).all():
             moved, mobility = self._admitted(given)
             if text := unconverged(self.at, self.tolerance, self.iterations, Medium(mobility), moved):
                 raise SimulationError(f"The flow cannot start. {text}")
@@ -263,7 +262,7 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         return note_staggered(self, t, y)
 
     def explain(self, t: ArrayLike, y: StaggeredFlow) -> str:
-        if not self._has_bodies:
+        if not bodies_of(self):
             return ""
         unforced: Any = dict.fromkeys(self.reads(), 0.0) | {"force": tuple(map(jnp.zeros_like, y.velocity))}
         here = near(self, t, y.velocity[0].dtype, states_of(y))
@@ -276,16 +275,12 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         if self.diffusivity is not None:
             slope = uniform(self, on_its_parts(now, IncompressibleFlow.scalar_slope, y, y.scalar), y.velocity, y.scalar)
         pushed, bodies = self._pushed(t, y, inputs), {}
-        if self._has_bodies:
+        if bodies_of(self):
             beside = around(self, t, y, pushed, inputs)
             found, bodies = beside.found, beside.slopes
         else:
             found = project(self.at, pushed)
         return StaggeredFlow(found.velocity, slope, slopes(self, t, y, inputs), **packed(bodies))
-
-    @property
-    def _has_bodies(self) -> bool:
-        return self.obstacle is not None or bool(self.obstacles)
 
     def _now(self, t: ArrayLike, y: StaggeredFlow, inputs: Inputs) -> "IncompressibleFlow":
         """The system with what its boundaries give at a time."""
@@ -346,7 +341,7 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         for i, u in enumerate(change.velocity):
             found.append(smoothed(at, self.boundaries, i, u, time * self.viscosity))
         scalar = change.scalar
-        if not self._has_bodies:
+        if not bodies_of(self):
             velocity = project(at, tuple(found)).velocity
         else:
             mobility, friction, _ = self.cut_at(0.0, found[0].dtype)
@@ -366,7 +361,7 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
 
     def outputs(self, t: ArrayLike, y: StaggeredFlow, inputs: Inputs) -> Outputs:
         pushed = self._pushed(t, y, inputs)
-        beside = around(self, t, y, pushed, inputs) if self._has_bodies else None
+        beside = around(self, t, y, pushed, inputs) if bodies_of(self) else None
         found = project(self.at, pushed) if beside is None else beside.found
         velocity, volumes = self.at.centred(y.velocity), jnp.asarray(self.grid.volumes(), y.velocity[0].dtype)
         outputs = {
@@ -401,7 +396,7 @@ class IncompressibleFlow(StiffTransportSystem, Reviewed, Noted, Explained):
         found = balanced(
             self.at, self.boundaries, laid_out(self.grid, given_ends(self.at, self.boundaries, y.velocity))
         )
-        if not self._has_bodies or any_moves(self):
+        if not bodies_of(self) or any_moves(self):
             found = project(self.at, found)  # a body that moves is known with the time: `start` has it
         else:
             found = through(self, *self._admitted(found))

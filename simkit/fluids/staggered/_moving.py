@@ -22,7 +22,7 @@ from jaxtyping import Array
 from ..grids._images import nearest_image
 from ..lattice._body_review import moved_place
 from ._cut import Cut
-from ._obstacle import Obstacle, moves
+from ._obstacle import Obstacle, moves, with_images
 from ._staggered import Components, Staggered
 
 FARTHEST = 4.0
@@ -91,6 +91,11 @@ def standing(obstacle: Obstacle, at: Staggered, place: Kinematics | None) -> Obs
     return Obstacle(distance, pivot, taps)
 
 
+def distance_from(obstacle: Obstacle, at: Staggered, place: Kinematics | None) -> Callable[..., Array]:
+    """The signed distance from a body as it stands in its place, beyond periodic ends too."""
+    return with_images(standing(obstacle, at, place).distance, at.periods)
+
+
 def turned(x: list[Array], angle: Array) -> tuple[Array, ...]:
     """Coordinates turned by an angle, in two dimensions."""
     if len(x) != 2:
@@ -135,7 +140,7 @@ def taken_along(
 ) -> tuple[Components, Array]:
     """The slope of the velocity with a body that moves, before the pressure, and the rate at which what is left over decays."""
     diffusing = sum(4 * viscosity / at.grid.spacing(axis) ** 2 for axis in range(at.dimensions))
-    rate = diffusing + 2 * fastest(motion, found) / min(at.grid.spacing(axis) for axis in range(at.dimensions))
+    rate = diffusing + 2 * fastest(motion, found) / at.finest
     total = []
     for i, (m, c, s) in enumerate(zip(*found, strict=True)):
         apart = velocity[i] - motion.velocity[i]

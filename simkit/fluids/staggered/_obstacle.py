@@ -12,6 +12,9 @@ from ..._errors import ArgumentError
 from ...core import POSITIVE, quantity, traced
 from ..grids._images import Periods, nearest_image
 
+ALONE = ""
+"""The name of the body that `obstacle` gives, which is the only one."""
+
 
 class Obstacle(eqx.Module):
     r"""A body, at rest or moved, that the fluid neither passes nor slips along.
@@ -47,6 +50,16 @@ class Obstacle(eqx.Module):
 def moves(obstacle: Obstacle | None) -> TypeGuard[Obstacle]:
     """Tell whether there is an obstacle that is moved."""
     return obstacle is not None and obstacle.motion is not None
+
+
+def bodies_of(system: Any) -> dict[str, Obstacle]:
+    """All bodies of a system by name."""
+    return dict(system.obstacles) if system.obstacle is None else {ALONE: system.obstacle}
+
+
+def any_moves(system: Any) -> bool:
+    """Tell whether a body of a system moves."""
+    return any(moves(body) for body in bodies_of(system).values())
 
 
 class Disk(eqx.Module):

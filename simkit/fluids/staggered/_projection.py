@@ -175,7 +175,7 @@ def reached(tolerance: float, dtype: DTypeLike) -> float:
 def iterated(at: Staggered, tolerance: float, most: int, medium: Medium, right: Array) -> Iterated:
     """The pressure by conjugate gradients. Sums weigh cells by their volumes, for which the operator is symmetric."""
     # Right side and operator are of order 1: products of small lengths and times are outside of float32.
-    area = min(at.grid.spacing(axis) for axis in range(at.dimensions)) ** 2
+    area = at.finest**2
     fast = FastPoisson(at.grid, at.walls, at.open)
     poisson, operator = lambda r: fast(r) / area, lambda p: _operator(at, medium, p) * area
     correction = _local(at, medium.mobility) / area

@@ -18,7 +18,7 @@ from ..grids._boundary import Boundaries, Boundary, as_boundaries
 from ..grids._checks import check_value, check_vector
 from ..grids._grid import Grid
 from ..grids._parts import on_its_parts
-from ._obstacle import moves
+from ._obstacle import any_moves
 from ._staggered import Components, check_alike, to_faces
 from ._state import StaggeredFlow
 
@@ -133,7 +133,7 @@ def check_reaction(reaction: Any, scalars: Any) -> Any:
 
 def uniform(system: Any, slope: Any, velocity: Components, scalar: Array) -> Any:
     """The slope of a scalar that stays uniform beside a moved body, where the velocity has a divergence."""
-    if not any(map(moves, (system.obstacle, *system.obstacles.values()))):
+    if not any_moves(system):
         return slope
     return slope + scalar * system.at.divergence(velocity)
 

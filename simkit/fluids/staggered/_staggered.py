@@ -51,6 +51,11 @@ class Staggered:
         return self.grid.dimensions
 
     @property
+    def finest(self) -> float:
+        """The least distance of cells along an axis."""
+        return min(self.grid.spacing(axis) for axis in range(self.dimensions))
+
+    @property
     def periods(self) -> Periods:
         """The lengths of periodic axes, None for those with ends."""
         return tuple(None if wall else length for wall, length in zip(self.walls, self.grid.lengths, strict=True))

@@ -12,6 +12,7 @@ from jaxtyping import Array, PyTree
 from ...core import as_float_array, quantity
 from ._ends import balanced, with_ends
 from ._free_body import BodyState
+from ._obstacle import bodies_of
 from ._projection import project
 from ._staggered import Components, to_faces
 
@@ -61,7 +62,7 @@ def started(
         StaggeredFlow(tuple(parts), one, {name: field(scalars.get(name, 0.0)) for name in system.scalars})
     )
     given = balanced(at, system.boundaries, tuple(with_ends(at, system.boundaries, u, i) for i, u in enumerate(parts)))
-    admitted = project(at, given).velocity if system.obstacle is not None or system.obstacles else state.velocity
+    admitted = project(at, given).velocity if bodies_of(system) else state.velocity
     square = lambda part: jnp.sum(part * part)
     lost = sum(square(a - b) for a, b in zip(parts, admitted, strict=True))
     whole = sum(square(part) for part in parts)
