@@ -8,7 +8,7 @@ Peer: pyPESTO with fides and AMICI in `benchmarks/.envs/amici`, or where `AMICI_
 or its time is up.
 
 Run: `PETAB_COLLECTION=checkout python benchmarks/petab_collection.py [PROBLEM ...]`, half a minute to three a problem and program.
-The checkout is that of Benchmarking-Initiative/Benchmark-Models-PEtab. Results go to `benchmarks/petab_collection.json`.
+The checkout is that of Benchmarking-Initiative/Benchmark-Models-PEtab; `LIMIT=400` gives each process more CPU seconds. Results go to `benchmarks/petab_collection.json`.
 """
 
 import json
@@ -28,7 +28,7 @@ GENERATIONS = 100
 """Draws evolve for so many, which costs about what 25 coarse steps from each do."""
 ROUNDS = 2
 """Rounds after the starts: one from draws that did not evolve, one of scatter search between all ends."""
-LIMIT = 150.0
+LIMIT = float(os.environ.get("LIMIT", 150.0))
 """The most that a process may take, CPU s; four times as long by the clock."""
 AGAIN = 50.0
 """A fit that takes longer is not made a second time, to see what it costs without compilation, CPU s."""
