@@ -944,6 +944,12 @@ ROWS = {
         lambda: md.EquilibriumAverages(COLD, PAIR, "pressure", times=T, step=0.1),
         "`observables` must be a mapping",
     ),
+    "moves, a text": (
+        lambda: md.EquilibriumAverages(COLD, PAIR, {"e": "potential_energy"}, times=T, step=0.1, moves=["swap"]),
+        "`moves` must be Monte Carlo moves",
+    ),
+    "swaps of half attempts": (lambda: md.SwapMoves(0, 1, attempts=0.5), "`attempts` must be a whole number"),
+    "a size of volumes, a text": (lambda: md.VolumeMoves("small"), "`size` must"),
     "energies of no frames": (
         lambda: md.EnergiesAndForces(COLD, PAIR.position),
         "`frames` must be the states of atoms",

@@ -24,6 +24,9 @@ ROUNDS = 30
 SETTLED = 0.9
 """The effective share of the draws, at the optimum, with which a fit ends: they are nearly draws of the optimum itself."""
 
+FREE = 0.6
+"""The effective share at the optimum from which on it was not the share that ended the descent there."""
+
 BEGUN = 0.5
 """Effective share at the start from which on draws that a problem has already are used."""
 
@@ -75,7 +78,7 @@ def fit_sampled(
         shares, rounds = effective_shares(problem, found.estimate), rounds + 1
         best = float(found.objective[0])
         counter.tell(f"draws {rounds}: objective {best:.6g}, {shares.min():.0%} of the draws count there")
-        if (shares >= SETTLED).all() or rounds == ROUNDS:
+        if (shares >= SETTLED).all() or rounds == ROUNDS or _within_errors(problem, theta, found, shares):
             break
         theta = found.estimate
     assert found is not None  # the first draws are always made
@@ -144,18 +147,35 @@ def _start(problem: Problem, starts: ArrayLike | Sequence[Any], key: PRNGKeyArra
     return z
 
 
+def _within_errors(problem: Problem, theta: Array, found: FitResult, shares: np.ndarray) -> bool:
+    """Tell whether a descent that the share of its draws did not stop went no farther than the errors of these draws.
+
+    Where observables fluctuate, as the density of a hundred molecules does, draws can count nowhere near the optimum that other
+    draws say: more rounds would go to and fro.
+    """
+    if not (shares >= FREE).all():
+        return False
+    away = np.abs(np.asarray(found.estimate, float) - np.asarray(theta, float))
+    return bool((away <= _own_errors(problem, found)).all())
+
+
+def _own_errors(problem: Problem, found: FitResult) -> Float[np.ndarray, " parameters"]:
+    """Errors of an estimate that come from the finite number of draws, in natural units."""
+    size = np.where(np.array(problem.log, bool), np.asarray(found.estimate), 1)
+    covariance = np.asarray(found.covariance) * size[:, None] * size[None]
+    return errors_of_draws(problem, found.estimate, jnp.asarray(covariance, problem.times.dtype))
+
+
 def _sentences(problem: Problem, found: FitResult, shares: np.ndarray, rounds: int) -> list[str]:
     """Error that the finite number of draws adds to the estimate, and whether the fit settled."""
     words = []
-    if not (shares >= SETTLED).all():
+    if not (shares >= FREE).all():
         worst = problem.labels[int(np.argmin(shares))]
         words.append(
             f"after {rounds} rounds only {shares.min():.0%} of the draws of `{worst}` count at the estimate, so that it has not "
             "settled. Draw more frames, or begin nearer."
         )
-    size = np.where(np.array(problem.log, bool), np.asarray(found.estimate), 1)
-    covariance = np.asarray(found.covariance) * size[:, None] * size[None]
-    own = errors_of_draws(problem, found.estimate, jnp.asarray(covariance, problem.times.dtype))
+    own = _own_errors(problem, found)
     error = np.asarray(found.standard_error, float)
     for name, part, whole in zip(problem.names, own, error, strict=True):
         if np.isnan(part):

@@ -14,10 +14,13 @@ from .averages import AverageMethod as AverageMethod  # internal
 from .averages import EnsembleAverage as EnsembleAverage  # internal
 from .averages import LikelihoodRatio as LikelihoodRatio
 from .averages import LyapunovExponent as LyapunovExponent  # internal
+from .averages import MonteCarloMove as MonteCarloMove
 from .averages import ReweightedEnsemble as ReweightedEnsemble  # internal
 from .averages import Reweighting as Reweighting
+from .averages import SwapMoves as SwapMoves
 from .averages import TrajectoryGradient as TrajectoryGradient
 from .averages import Trust as Trust  # internal
+from .averages import VolumeMoves as VolumeMoves
 from .averages import choose_method as choose_method  # internal
 from .averages import ensemble_average as ensemble_average
 from .averages import lyapunov_exponent as lyapunov_exponent

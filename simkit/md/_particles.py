@@ -140,7 +140,7 @@ class Particles(ParticleSystem):
     def outputs(self, t: ArrayLike, y: Atoms, inputs: Inputs) -> dict[str, Array]:
         """Kinetic and potential energy, temperature; pressure in a cell; volume and mass density where it moves."""
         system = driven(self, inputs)
-        found, body = system.gradients(y), system._body(y)
+        found, body = system.gradients(y), system.body(y)
         doubled = system._doubled_kinetic(body, y)
         given = {
             "kinetic_energy": 0.5 * doubled,
@@ -160,7 +160,7 @@ class Particles(ParticleSystem):
         return given | {"volume": volume, "density": jnp.sum(jnp.where(real, body.mass, 0)) / volume}
 
     def invariants(self, t: ArrayLike, y: Atoms) -> dict[str, Array]:
-        body = self._body(y)
+        body = self.body(y)
         kinetic = 0.5 * self._doubled_kinetic(body, y)
         total = kinetic + self.energy(y) + self.dynamics.stored(body, y)
         return (
@@ -178,7 +178,7 @@ class Particles(ParticleSystem):
                 )
             y = dataclasses.replace(y, cell=self.space.vectors().astype(y.position.dtype))
         if y.thermostat is None:
-            y = dataclasses.replace(y, thermostat=self.dynamics.begun(self._body(y), y))
+            y = dataclasses.replace(y, thermostat=self.dynamics.begun(self.body(y), y))
         return y
 
     @classmethod
@@ -281,10 +281,10 @@ class Particles(ParticleSystem):
         return Pull(found.forces, valid * found.virial)
 
     def opened(self, h: Array, state: Atoms, force: PyTree) -> Any:
-        return self.dynamics.opened(self._body(state), h, state, force)
+        return self.dynamics.opened(self.body(state), h, state, force)
 
     def moved(self, h: Array, carry: Atoms, key: Array) -> Any:
-        body = self._body(carry)
+        body = self.body(carry)
         # Farther than forces reach in one step: a run that blew up, whose numbers might stay finite.
         # Each atom by itself: XLA:CPU does not vectorise a greatest number, which took a twenty-fifth of a step.
         lost = (jnp.abs(h * carry.momentum / body.mass) > (self._plan().cutoff or np.inf)).any()
@@ -306,10 +306,10 @@ class Particles(ParticleSystem):
         return eqx.tree_at(lambda a: (a.position, a.momentum), begun, (stored, momentum))
 
     def kicked(self, h: Array, carry: Atoms, force: PyTree, key: Array) -> Any:
-        return _kept(carry, self.dynamics.kicked(self._body(carry), h, carry, force, key))
+        return _kept(carry, self.dynamics.kicked(self.body(carry), h, carry, force, key))
 
     def closed(self, h: Array, carry: Atoms, force: PyTree) -> Any:
-        return self.dynamics.closed(self._body(carry), h, carry, force)
+        return self.dynamics.closed(self.body(carry), h, carry, force)
 
     def complaint(self, state: Atoms, h: float, start: float) -> str:
         return describe(self.prepared(state), state, h, start)
@@ -331,7 +331,7 @@ class Particles(ParticleSystem):
     def own_pressure(self, atoms: Atoms) -> float:
         """The size of the pressure of the atoms: the larger of the virial's and the kinetic part."""
         volume = float(np.min(np.asarray(self.space_of(atoms).volume())))
-        kinetic = float(np.sum(np.asarray(self._doubled_kinetic(self._body(atoms), atoms)))) / self.space.dimensions
+        kinetic = float(np.sum(np.asarray(self._doubled_kinetic(self.body(atoms), atoms)))) / self.space.dimensions
         return max(float(np.abs(np.asarray(self.gradients(atoms).virial)).max()), kinetic) / volume
 
     # ---- inside ----
@@ -376,7 +376,7 @@ class Particles(ParticleSystem):
             return doubled_kinetic_of_boxes(self.space, body, self.dynamics, atoms)
         return self.dynamics.doubled_kinetic(body, atoms)
 
-    def _body(self, atoms: Atoms) -> Body:
+    def body(self, atoms: Atoms) -> Body:
         """Degrees of freedom without those of the centre of mass where nothing moves it; with friction or a field all of them."""
         (count, d), real = atoms.position.shape, atoms.real
         if isinstance(self.space, Boxes):

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -95,11 +96,7 @@ def errors_of_draws(problem: Problem, theta: Array, covariance: Array) -> Float[
     if isinstance(problem.likelihood, DensityOfStates):
         return problem.likelihood.errors_of_draws(theta, problem.model, problem.dataset, covariance)
 
-    def located(theta: Array) -> Any:
-        heads = problem.heads(theta)[0]
-        return {name: location for name, (location, _) in heads.items()}, heads
-
-    slopes, heads = jax.jacfwd(located, has_aux=True)(theta)
+    slopes, heads = _slopes(problem, theta)
     total = np.zeros(problem.size)
     for i in range(len(problem.labels)):
         setup, factors = problem.setup(theta, i), {}
@@ -111,6 +108,17 @@ def errors_of_draws(problem: Problem, theta: Array, covariance: Array) -> Float[
             factors[name] = jnp.einsum("pq,r...q->p...", covariance, slopes[name][i] * worth[..., None])
         total += np.asarray(setup.system.errors(setup.y0, factors), float) ** 2
     return np.sqrt(total)
+
+
+@eqx.filter_jit
+def _slopes(problem: Problem, theta: Array) -> tuple[dict[str, Array], Any]:
+    """The derivatives of the locations of all outputs by the parameters, and what data are compared with."""
+
+    def located(theta: Array) -> Any:
+        heads = problem.heads(theta)[0]
+        return {name: location for name, (location, _) in heads.items()}, heads
+
+    return jax.jacfwd(located, has_aux=True)(theta)
 
 
 def without_limit(problem: Problem) -> Problem:

@@ -9,6 +9,9 @@ from ._front import ensemble_average as ensemble_average
 from ._likelihood_ratio import LikelihoodRatio as LikelihoodRatio
 from ._lyapunov import LyapunovExponent as LyapunovExponent
 from ._lyapunov import lyapunov_exponent as lyapunov_exponent
+from ._moves import MonteCarloMove as MonteCarloMove
+from ._moves import SwapMoves as SwapMoves
+from ._moves import VolumeMoves as VolumeMoves
 from ._reweighting import ReweightedEnsemble as ReweightedEnsemble
 from ._reweighting import Reweighting as Reweighting
 from ._reweighting import sample_ensemble as sample_ensemble

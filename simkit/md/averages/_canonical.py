@@ -1,6 +1,10 @@
 """The canonical ensemble, at constant volume or pressure: which dynamics draw from it, and what a state weighs in it."""
 
+from collections.abc import Callable
+from typing import Any
+
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float
@@ -54,6 +58,16 @@ def reduced_energy(system: Particles, atoms: Atoms) -> Float[Array, ""]:
         whole = whole + system.dynamics.pressure.astype(whole.dtype) * jnp.abs(determinant(atoms.cell))
     whole = whole / thermal_energy(system).astype(kinetic.dtype)
     return jnp.where(system.fits(lists), whole, jnp.nan)
+
+
+def over_frames(one: Callable[[Atoms], Any], frames: Atoms, *, together: int | None = None) -> Any:
+    """A function of every frame, of so many at once; reverse mode computes each again.
+
+    A frame is taken out of its array before anything is made of it: XLA's compiler fuses that into what follows and can then end in
+    an internal error on a processor.
+    """
+    again = jax.checkpoint(one)
+    return lax.map(lambda atoms: again(lax.optimization_barrier(atoms)), frames, batch_size=together)
 
 
 def has_room(system: Particles, atoms: Atoms) -> Bool[Array, ""]:

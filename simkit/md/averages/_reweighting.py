@@ -18,7 +18,8 @@ from .._particles import Particles
 from ..space._atoms import Atoms
 from ._average import EnsembleAverage, Trust, as_observable, averaged
 from ._average_method import AverageMethod
-from ._canonical import carried, has_room, reduced_energy, thermal_energy
+from ._canonical import carried, has_room, over_frames, reduced_energy, thermal_energy
+from ._moves import MonteCarloMove, checked_moves, moved_states
 
 NAME = "thermodynamic reweighting"
 INDEPENDENT = 16
@@ -69,6 +70,7 @@ class ReweightedEnsemble(eqx.Module):
     - `system`: the system that was sampled, prepared.
     - `frames`: its states, with a leading axis.
     - `reduced`: their energies over $k_B T$.
+    - `acceptance`: of each kind of Monte Carlo moves the share that was accepted.
 
     **Source:** Thaler and Zavadlav (2021), doi:10.1038/s41467-021-27241-4; Zwanzig (1954), doi:10.1063/1.1740409.
     """
@@ -79,6 +81,8 @@ class ReweightedEnsemble(eqx.Module):
     times: Array
     step: Fixed = eqx.field(static=True)
     discard: int = eqx.field(static=True)
+    moves: tuple[MonteCarloMove, ...] = ()
+    acceptance: Float[Array, " moves"] | None = None
 
     def average(self, observable: object, system: Particles, *, share: float = 0.5) -> EnsembleAverage:
         """The average of an observable under a system of other numbers.
@@ -128,7 +132,9 @@ class ReweightedEnsemble(eqx.Module):
         last = jax.tree.map(lambda x: x[-1], self.frames)
         system = self._with_room(system)
         last = carried(last, self.system.space, system.space)
-        return sample_ensemble(system, last, self.times, step=self.step, key=key, discard=self.discard)
+        return sample_ensemble(
+            system, last, self.times, step=self.step, key=key, discard=self.discard, moves=self.moves
+        )
 
     def __repr__(self) -> str:
         return f"ReweightedEnsemble of {self.reduced.shape[0]} frames of {self.frames.position.shape[1]} atoms"
@@ -142,15 +148,14 @@ class ReweightedEnsemble(eqx.Module):
             atoms = carried(atoms, self.system.space, system.space)
             return reduced_energy(system, atoms), observable(system, atoms)
 
-        reduced, values = lax.map(jax.checkpoint(one), self.frames)
+        reduced, values = over_frames(one, self.frames)
         weights = jax.nn.softmax(self.reduced - reduced)
         return jax.tree.map(lambda x: contributions(weights, jnp.asarray(x)), values), effective_size(weights)
 
     def _reduced(self, system: Particles) -> Float[Array, " frames"]:
         system = self._with_room(system)
-        return lax.map(
-            jax.checkpoint(lambda atoms: reduced_energy(system, carried(atoms, self.system.space, system.space))),
-            self.frames,
+        return over_frames(
+            lambda atoms: reduced_energy(system, carried(atoms, self.system.space, system.space)), self.frames
         )
 
     def _with_room(self, system: Particles) -> Particles:
@@ -167,6 +172,7 @@ def sample_ensemble(
     step: float | Fixed,
     key: PRNGKeyArray | None = None,
     discard: int = 1,
+    moves: Sequence[MonteCarloMove] = (),
 ) -> ReweightedEnsemble:
     """Frames of the canonical ensemble, at constant volume or pressure, to take averages at other parameters from.
 
@@ -175,6 +181,7 @@ def sample_ensemble(
     - `system`: with dynamics that draw from the canonical ensemble.
     - `y0`, `times`, `step`, `key`: as of `simulate`.
     - `discard`: how many of the first states are left out, for the start to be forgotten.
+    - `moves`: Monte Carlo moves after each frame, such as `[md.SwapMoves(0, 1)]`; times must be equally far apart then.
 
     **Good values:** frames a tenth of a unit of time apart, at least a hundred of them; the first fifth left out.
 
@@ -196,12 +203,17 @@ def sample_ensemble(
     thermal_energy(system)
     system, y0 = lax.stop_gradient((system.prepared(y0), y0))
     fixed = resolve(system, y0, times, step=step).step
-    run = simulate(system, y0, times, step=fixed, key=key)
-    frames = lax.stop_gradient(kept(run.ys, discard))
+    assert isinstance(fixed, Fixed)
+    if tried := checked_moves(system, moves):
+        states, acceptance = moved_states(system, y0, times, fixed, key, tried)
+    else:
+        states, acceptance = simulate(system, y0, times, step=fixed, key=key).ys, None
+    frames = lax.stop_gradient(kept(states, discard))
     if not traced(system, frames):
         system = roomy(system, frames)
-    assert isinstance(fixed, Fixed)
-    return ReweightedEnsemble(system, frames, _energies(system, frames), jnp.asarray(times), fixed, discard)
+    return ReweightedEnsemble(
+        system, frames, _energies(system, frames), jnp.asarray(times), fixed, discard, tried, acceptance
+    )
 
 
 class Reweighting(AverageMethod):
@@ -257,7 +269,7 @@ def contributions(weights: Array, values: Array) -> Array:
 
 @eqx.filter_jit
 def _energies(system: Particles, frames: Atoms) -> Float[Array, " frames"]:
-    return lax.map(lambda atoms: reduced_energy(system, atoms), frames)
+    return over_frames(lambda atoms: reduced_energy(system, atoms), frames)
 
 
 @eqx.filter_jit

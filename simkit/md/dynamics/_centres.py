@@ -47,13 +47,18 @@ def central_virial(body: Body, position: Array, force: Pull) -> Array:
 
 def centre_freedom(body: Body, dimensions: int) -> Any:
     """Return the degrees of freedom of the centres of mass."""
-    found = body.unheld
+    return body.unheld - dimensions * atoms_beside(body)
+
+
+def atoms_beside(body: Body) -> Any:
+    """Return by how many the atoms are more than the centres of mass."""
+    found: Any = 0
     for held in body.constraints:
         group = held.groups()
         joined = jnp.sum(group.member, axis=1) - 1
         if body.real is not None:
             joined = jnp.where(body.real[group.atom[:, 0]], joined, 0)
-        found = found - dimensions * jnp.sum(joined).astype(body.mass.dtype)
+        found = found + jnp.sum(joined).astype(body.mass.dtype)
     return found
 
 

@@ -8,7 +8,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PRNGKeyArray
 
@@ -17,8 +16,8 @@ from ..._errors import ArgumentError
 from ...core import traced
 from ...engine import Fixed, resolve
 from .._particles import Particles
-from ..averages import sample_ensemble
-from ..averages._canonical import carried, thermal_energy
+from ..averages import MonteCarloMove, sample_ensemble
+from ..averages._canonical import carried, over_frames, thermal_energy
 from ..free_energy._mbar import mbar
 from ..space._atoms import Atoms
 
@@ -30,11 +29,12 @@ Energy = Callable[[Particles, Atoms], Array]
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """Times, step and number of left out states of the run that draws the frames of one reference."""
+    """Times, step, number of left out states and Monte Carlo moves of the run that draws the frames of one reference."""
 
     times: tuple[float, ...]
     step: Fixed
     discard: int
+    moves: tuple[MonteCarloMove, ...] = ()
 
     @property
     def frames(self) -> int:
@@ -124,7 +124,13 @@ def drawn_frames(
         particles = dataclasses.replace(reference, plan=plan)
         last = carried(last, y.vectors if i == 0 else vectors, particles.space)
         found = sample_ensemble(
-            particles, last, np.asarray(run.times), step=run.step, key=jax.random.fold_in(key, i), discard=run.discard
+            particles,
+            last,
+            np.asarray(run.times),
+            step=run.step,
+            key=jax.random.fold_in(key, i),
+            discard=run.discard,
+            moves=run.moves,
         )
         plan, last = found.system.plan, jax.tree.map(lambda x: x[-1], found.frames)
         runs.append(found.frames)
@@ -140,7 +146,7 @@ def energies_of(particles: Particles, y: Draws, energy: Energy) -> Float[Array, 
 
 def mapped(one: Callable[[Atoms], Any], frames: Atoms) -> Any:
     """A function of every frame, of so many at once as have about `TOGETHER` atoms; reverse mode computes each again."""
-    return lax.map(jax.checkpoint(one), frames, batch_size=max(1, TOGETHER // frames.position.shape[1]))
+    return over_frames(one, frames, together=max(1, TOGETHER // frames.position.shape[1]))
 
 
 def _vectors(particles: Particles, start: Atoms) -> Array:

@@ -20,6 +20,7 @@ from ...engine import Fixed
 from .._particles import Particles
 from ..averages._average import as_observable, blocked
 from ..averages._canonical import carried, reduced_energy
+from ..averages._moves import MonteCarloMove, checked_moves
 from ..averages._reweighting import contributions, effective_size
 from ..dynamics._langevin import Langevin
 from ..potentials._external import HarmonicTrap
@@ -47,6 +48,7 @@ class EquilibriumAverages(SampledSystem):
     - `times`, `step`: as of `simulate`, of each run.
     - `discard`: how many of the first states of a run are left out.
     - `share`: the effective share of the frames of a run, below which outputs are NaN, so that a fit does not go there.
+    - `moves`: Monte Carlo moves after each frame of a run, as of `sample_ensemble`.
 
     **Good values:** 100 to 1000 frames that are about independent. What the finite number of frames adds to a result is said
     beside it; it should be less than the errors of the data.
@@ -82,6 +84,7 @@ class EquilibriumAverages(SampledSystem):
     step: Fixed = eqx.field(static=True)
     discard: int = eqx.field(static=True, default=1)
     share: float = eqx.field(static=True, default=0.5)
+    moves: tuple[MonteCarloMove, ...] = ()
 
     def __init__(
         self,
@@ -93,6 +96,7 @@ class EquilibriumAverages(SampledSystem):
         step: float | Fixed,
         discard: int = 1,
         share: float = 0.5,
+        moves: Sequence[MonteCarloMove] = (),
     ):
         check_kind("particles", particles, Particles, "particles", "Make them: `md.Particles(potential, space, ...)`.")
         check_kind("start", start, Atoms, "the state of atoms", "Make it: `md.Atoms(position, momentum)`.")
@@ -100,6 +104,7 @@ class EquilibriumAverages(SampledSystem):
         if not observables:
             raise ArgumentError("Argument `observables` must hold at least one observable, but it is empty.")
         self.particles, self.start, run = prepared_run(particles, start, times, step, discard, share)
+        self.moves = checked_moves(self.particles, moves)
         self.observables = tuple((name, as_observable(what)) for name, what in observables.items())
         self.times, self.step, self.discard, self.share = run.times, run.step, run.discard, float(share)
         first = self.start
@@ -159,7 +164,7 @@ class EquilibriumAverages(SampledSystem):
     @property
     def run(self) -> Run:
         """Settings by which frames are drawn."""
-        return Run(self.times, self.step, self.discard)
+        return Run(self.times, self.step, self.discard, self.moves)
 
     @eqx.filter_jit  # the loop over frames alone, as it is compiled outside of `jit`, can fail in XLA's compiler
     def _weighted(self, y: Draws) -> tuple[dict[str, Any], Array]:

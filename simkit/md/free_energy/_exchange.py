@@ -17,8 +17,8 @@ from ...core import full_products, traced
 from ...engine import Fixed, simulate
 from .._particles import Particles
 from ..averages._canonical import thermal_energy
+from ..averages._lanes import check_status, in_lanes
 from ..space._atoms import Atoms
-from ._lanes import check_status, in_lanes
 from ._mbar import FreeEnergies, mbar
 from ._states import prepared, reduced_potential, rows_of_states, with_plan
 

@@ -19,11 +19,11 @@ from ...core import full_products, traced
 from ...engine import Fixed, resolve, simulate
 from .._particles import Particles
 from ..averages._canonical import thermal_energy
+from ..averages._lanes import check_atoms, check_status, in_lanes
 from ..space._atoms import Atoms
 from ._bias import biased, in_cell
 from ._estimate import as_floats
 from ._grid import GridBias
-from ._lanes import check_atoms, check_status, in_lanes
 from ._mbar import FreeEnergies, mbar
 from ._profile import Profile, free_energy_profile
 from ._segments import inefficiencies

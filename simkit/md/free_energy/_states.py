@@ -16,11 +16,11 @@ from ...core import full_products, traced
 from ...engine import Fixed, resolve, simulate
 from .._particles import Particles
 from ..averages._canonical import PRESSED, thermal_energy
+from ..averages._lanes import check_status, in_lanes
 from ..averages._reweighting import kept
 from ..space._atoms import Atoms
 from ..space._space import determinant
 from ._integration import Integral, thermodynamic_integration
-from ._lanes import check_status, in_lanes
 from ._mbar import FreeEnergies, mbar
 
 

@@ -15,9 +15,9 @@ from ..._errors import ArgumentError
 from ...core import full_products, traced
 from ...engine import Fixed, simulate
 from .._particles import Particles
+from ..averages._lanes import check_status, in_lanes
 from ..space._atoms import Atoms
 from ._estimate import Estimate, as_floats
-from ._lanes import check_status, in_lanes
 from ._mbar import mbar
 from ._states import prepared, reduced_potential, with_plan
 
