@@ -138,17 +138,22 @@ def _start(problem: Problem, starts: ArrayLike | Sequence[Any], key: PRNGKeyArra
     z = first_start(problem, drawn_starts(problem.lean(), key, 1))[0]
     setup, bounds = problem.model.base_setup(0), problem.coordinate_bounds()
     for i, name in enumerate(problem.names):
-        path = problem.target(name)
-        if np.isfinite(float(problem.starts[i])) or path not in setup.leaves() or setup.get(path).ndim:
+        if np.isfinite(float(problem.starts[i])):
             continue
-        own = problem.coordinates(jnp.full_like(z, setup.get(path)))[i]
+        try:
+            standing = setup.get(problem.target(name))
+        except ArgumentError:  # a parameter that is none of the system's
+            continue
+        if standing.ndim:
+            continue
+        own = problem.coordinates(jnp.full_like(z, standing))[i]
         within = jnp.isfinite(own) & (own > bounds[i, 0]) & (own < bounds[i, 1])
         z = z.at[i].set(jnp.where(within, own, z[i]))
     return z
 
 
 def _within_errors(problem: Problem, theta: Array, found: FitResult, shares: np.ndarray) -> bool:
-    """Tell whether a descent that the share of its draws did not stop went no farther than the errors of these draws.
+    """Tell whether a descent that the share of its draws did not stop went no farther than draws scatter: two of their errors.
 
     Where observables fluctuate, as the density of a hundred molecules does, draws can count nowhere near the optimum that other
     draws say: more rounds would go to and fro.
@@ -156,7 +161,7 @@ def _within_errors(problem: Problem, theta: Array, found: FitResult, shares: np.
     if not (shares >= FREE).all():
         return False
     away = np.abs(np.asarray(found.estimate, float) - np.asarray(theta, float))
-    return bool((away <= _own_errors(problem, found)).all())
+    return bool((away <= 2 * _own_errors(problem, found)).all())
 
 
 def _own_errors(problem: Problem, found: FitResult) -> Float[np.ndarray, " parameters"]:

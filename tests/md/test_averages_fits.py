@@ -218,3 +218,40 @@ def test_memory_of_force_matching_is_that_of_few_frames():
     assert np.all(np.isfinite(slope))
     pairs, own = 128 * 128 * 8, 128 * 3 * 8
     assert many - few < 32 * 8 * own < 32 * pairs, (few, many)
+
+
+def test_a_fit_whose_draws_scatter_as_far_as_they_count_ends():
+    # The size of a quarter of 64 atoms, from 16 frames: its error moves the stiffness by 5 %, and at 12 % half of the frames count.
+    part = {"size": lambda system, atoms: jnp.mean(atoms.position[:16] ** 2)}
+    trap = md.Particles(md.HarmonicTrap(K, jnp.zeros(3)), md.OpenSpace(3), dynamics=md.Langevin(T, 2.0))
+    start = md.Atoms(jnp.zeros((64, 3)), jnp.zeros((64, 3)))
+    system = md.EquilibriumAverages(trap, start, part, times=np.arange(21) * 2.0, step=0.2, discard=5)
+    data = simkit.Experiment("trap", [0.0], {"size": [T / K]})
+    free = {STIFFNESS: simkit.Free(bounds=(0.5, 8.0))}
+    problem = simkit.Problem(system, data, free=free, noise={"size": simkit.noise.Normal(0.005)})
+    rounds, estimates = [], []
+    for seed in range(12):
+        found = simkit.fit(problem, key=jax.random.key(seed))
+        said = found.method.partition("draws made ")[2].partition(" ")[0]
+        rounds.append(int(said or 1))
+        estimates.append(float(found.estimate[0]))
+        assert any("finite number of draws adds an error" in words for words in found.misfit)
+    print(rounds, estimates)
+    assert sum(rounds) < 20
+    assert abs(np.mean(estimates) - K) < 4 * np.std(estimates) / np.sqrt(len(estimates))
+
+
+def test_a_fit_begins_where_the_element_of_an_array_stands():
+    pair = md.Particles(
+        md.LennardJones([1.0, 0.9], [1.0, 1.0], cutoff=2.5) + md.HarmonicTrap(1.0, jnp.zeros(3)),
+        md.OpenSpace(3),
+        dynamics=md.Langevin(T, 2.0),
+        species=jnp.array([0, 1]),
+    )
+    start = md.Atoms(jnp.array([[0.0, 0.0, 0.0], [1.1, 0.0, 0.0]]), jnp.zeros((2, 3)))
+    system = md.EquilibriumAverages(pair, start, {"size": size}, times=np.arange(9) * 0.5, step=0.05, discard=1)
+    data = simkit.Experiment("pair", [0.0], {"size": [0.7]})
+    free = {"particles.potential.terms.0.sigma.1": simkit.Free(bounds=(0.1, 50.0))}
+    problem = simkit.Problem(system, data, free=free, noise={"size": simkit.noise.Normal(10.0)})
+    # A datum that tells nothing leaves the fit where it began, not where a draw between the bounds would be.
+    assert float(simkit.fit(problem, key=jax.random.key(0)).estimate[0]) == pytest.approx(0.9, rel=0.3)
