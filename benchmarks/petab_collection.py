@@ -150,7 +150,9 @@ def main(names: tuple[str, ...] = PROBLEMS) -> dict[str, float]:
     python = os.environ.get("AMICI_PYTHON", str(ENVIRONMENTS / "amici" / "bin" / "python"))
     record = json.loads(RECORD.read_text()) if RECORD.exists() else {}
     for name in names:
-        file = next(file for file in (checkout / name / f"{name}.yaml", checkout / name / "problem.yaml") if file.exists())
+        file = next(
+            file for file in (checkout / name / f"{name}.yaml", checkout / name / "problem.yaml") if file.exists()
+        )
         record[name] = record.get(name, {}) | {"simkit": our_row(file)}  # of the peer, what was measured before
         print(name, record[name]["simkit"], flush=True)
         if pathlib.Path(python).exists():
