@@ -233,8 +233,16 @@ class _Walk:
                 held[i] = boxed(own if shape else own[0], shape)
             return self.steps.step(y, *(ends or (begin, end)), number, held)
 
-        _, pull = jax.vjp(again, y, moving, [begin, end] if a.timed else [])
-        found = [pull(g) for g in g_y]
+        after, pull = jax.vjp(again, y, moving, [begin, end] if a.timed else [])
+        both = functools.partial(functools.reduce, jnp.logical_and)
+        spoilt = jnp.where(both([jnp.isfinite(x) for x in after]), 1, jnp.nan).astype(a.posed.dtype)
+
+        def ruled(g: list[Array]) -> Any:
+            """By the rules of `core/_guard.py`: zero where nothing is asked for, NaN where it is of what is not finite."""
+            idle = both([x == 0 for x in g])
+            return jax.tree.map(lambda x: jnp.where(idle, 0, x * spoilt), pull(g))
+
+        found = [ruled(g) for g in g_y]
         return [one[0] for one in found], [one[1] for one in found], [one[2] for one in found]
 
 
