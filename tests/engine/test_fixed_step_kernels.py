@@ -118,47 +118,39 @@ def test_tangents_are_those_of_the_scan(used):
         close(b, a, 1e-12)
 
 
+def driven(rate: Any, at: Any, solver: Any) -> Any:
+    """Doses at times `at`."""
+    system = from_function(lambda t, y, p, inputs: inputs["dose"] - p["rate"] * y, {"rate": 1.0})
+    known = {"inputs": {"dose": simkit.Pulses(at, jnp.array([1.0, 2.0]), 0.3)}, "step": simkit.Fixed(4)}
+    return simkit.ensemble(system, jnp.ones(1), [0.0, 0.7, 2.0], over={"rate": rate}, solver=solver, **known).ys
+
+
 @pytest.mark.parametrize("solver", [RK4(), Rodas5P()], ids=["explicit", "stiff"])
 def test_inputs_that_jump(used, solver):
-    """Windows end at jumps, of which members have their own; derivatives by the times of jumps go through these."""
-    driven = from_function(lambda t, y, p, inputs: inputs["dose"] - p["rate"] * y, {"rate": 1.0})
-
-    def run(rate, at):
-        inputs = {"dose": simkit.Pulses(at, jnp.array([1.0, 2.0]), 0.3)}
-        system = from_function(driven.rhs, {"rate": rate}) if hasattr(driven, "rhs") else driven
-        return simkit.ensemble(
-            system,
-            jnp.ones(1),
-            [0.0, 0.7, 2.0],
-            over={"rate": rate},
-            inputs=inputs,
-            solver=solver,
-            step=simkit.Fixed(4),
-        ).ys
-
+    """Windows end at jumps; derivatives by the times of jumps go through the ends of windows."""
     arguments = jnp.linspace(0.5, 2.0, COUNT), jnp.array([0.25, 1.2])
-    expected, found = both(lambda: run(*arguments), used, "grid")
+    expected, found = both(lambda: driven(*arguments, solver), used, "grid")
     close(found, expected, 1e-12)
     used.clear()
-    slope = lambda: jnp.concatenate(jax.grad(lambda *x: squares(run(*x)), (0, 1))(*arguments))
+    slope = lambda: jnp.concatenate(jax.grad(lambda *x: squares(driven(*x, solver)), (0, 1))(*arguments))
     expected, found = both(slope, used, "grid", "back")
     assert np.abs(np.asarray(expected)).min() > 0
     close(found, expected, 1e-11)
 
 
+def noisy(volatility: Any, solver: Any) -> Any:
+    system, y0, _, _ = OrnsteinUhlenbeck.example()
+    system, y0 = simkit.cast((system, y0), volatility.dtype)
+    known = {"over": {"volatility": volatility}, "solver": solver, "step": 0.05, "key": jax.random.key(3)}
+    return simkit.ensemble(system, y0, np.array([0.0, 1.0, 2.0], volatility.dtype), **known).ys.x
+
+
 @pytest.mark.parametrize("solver", [EulerMaruyama(), SRA1()], ids=["increments", "areas"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_noise_is_drawn_again(used, solver, dtype):
-    system, y0, _, _ = OrnsteinUhlenbeck.example()
-    system, y0 = simkit.cast((system, y0), dtype)
-    times = np.array([0.0, 1.0, 2.0], dtype)
-
-    def loss(volatility):
-        known = {"over": {"volatility": volatility}, "solver": solver, "step": 0.05, "key": jax.random.key(3)}
-        return squares(simkit.ensemble(system, y0, times, **known).ys.x)
-
     volatility = jnp.linspace(0.1, 0.5, COUNT, dtype=dtype)
-    expected, found = both(lambda: jax.grad(loss)(volatility), used, "grid", "back")
+    slope = lambda: jax.grad(lambda v: squares(noisy(v, solver)))(volatility)
+    expected, found = both(slope, used, "grid", "back")
     close(found, expected, ROUNDING[found.dtype])
 
 
@@ -261,11 +253,32 @@ def test_operations_that_no_kernel_has_are_left_to_xla(used):
     close(found, expected, 1e-14)
 
 
+def of_members(mu: Any) -> Any:
+    return squares(states(mu))
+
+
+def of_stiff_members(mu: Any) -> Any:
+    return squares(states(mu, solver=Rodas5P()))
+
+
+def of_times(end: Any) -> Any:
+    return squares(jax.vmap(one, in_axes=(0, None, None, None))(*ARGUMENTS[:3], end))
+
+
+LOWERED = {
+    "explicit": (of_members, MU),
+    "single": (of_members, MU.astype(np.float32)),
+    "stiff": (of_stiff_members, MU),
+    "times": (of_times, np.array(2.0)),
+    "jumps": (lambda at: squares(driven(ARGUMENTS[0], at, RK4())), np.array([0.25, 1.2])),
+    "noise": (lambda v: squares(noisy(v, SRA1())), np.linspace(0.1, 0.5, COUNT)),
+}
+
+
 @pytest.mark.skipif(jax.__version_info__ >= (0, 11), reason="newer releases lower kernels where there is a GPU alone")
-@pytest.mark.parametrize("solver", [Tsit5(), Rodas5P()], ids=["explicit", "stiff"])
-def test_kernels_are_lowered_for_gpus_without_one(solver):
-    loss = lambda mu: squares(states(mu, 3, solver))
+@pytest.mark.parametrize("name", LOWERED)
+def test_kernels_are_lowered_for_gpus_without_one(name):
+    loss, argument = LOWERED[name]
     with forced("triton"):
-        for function, kernels in ((loss, 1), (jax.grad(loss), 2)):
-            text = jax.jit(function).trace(jnp.asarray(MU)).lower(lowering_platforms=("cuda",)).as_text()
-            assert text.count("xla.gpu.triton") == kernels
+        lowered = jax.jit(jax.grad(loss)).trace(jnp.asarray(argument)).lower(lowering_platforms=("cuda",))
+        assert lowered.as_text().count("xla.gpu.triton") == 2
