@@ -1,4 +1,4 @@
-"""Gradients of fixed steps in kernels, run step by step, against the programs of XLA's that they take the place of."""
+"""Gradients and tangents of fixed steps in kernels, run step by step, against the programs of XLA's that they take the place of."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from engine.launches import both, noting
 import simkit
 from simkit.engine.kernels import _back
 from simkit.engine.kernels._mode import forced
-from simkit.engine.stepping import _grid_adjoint, _grid_kernel
+from simkit.engine.stepping import _grid_adjoint, _grid_kernel, _grid_tangents
 from simkit.odes import OrnsteinUhlenbeck, from_function
 from simkit.solvers import RK4, SRA1, EulerMaruyama, Rodas5P, Tsit5
 
@@ -26,7 +26,8 @@ ROUNDING = {jnp.dtype("float64"): 1e-12, jnp.dtype("float32"): 1e-5}
 @pytest.fixture
 def used(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The kernels that were launched."""
-    return noting(monkeypatch, grid=(_grid_kernel, "_in_kernel"), back=(_grid_adjoint._Adjoint, "found"))
+    back, ahead = (_grid_adjoint._Adjoint, "found"), (_grid_tangents, "_in_kernel")
+    return noting(monkeypatch, grid=(_grid_kernel, "_in_kernel"), back=back, ahead=ahead)
 
 
 def field(t, y, p):
@@ -112,10 +113,38 @@ def test_second_derivatives(used, order):
     assert "back" in used
 
 
-def test_tangents_are_those_of_the_scan(used):
-    push = lambda: jax.jvp(states, (jnp.asarray(MU),), (jnp.ones(COUNT),))
-    for a, b in zip(*both(push, used, "grid"), strict=True):
+def test_tangents_by_all_that_a_solve_is_made_of(used):
+    members = jax.vmap(one, in_axes=(0, None, None, None))
+    dots = jax.tree.map(lambda x: 0.3 + jnp.sin(x), ARGUMENTS)
+    push = lambda: jax.jvp(members, ARGUMENTS, dots)
+    for a, b in zip(*both(push, used, "grid", "ahead"), strict=True):
         close(b, a, 1e-12)
+
+
+def test_tangents_of_each_member_and_of_batches(used):
+    """Directions are taken together, of members by themselves and of batches of batches."""
+    start = jnp.linspace(0.5, 1.5, COUNT)[:, None] * START[None]
+    each = jax.vmap(jax.jacfwd(one, (0, 1, 2)), in_axes=(0, None, 0, None))
+    jacobian = lambda: each(*ARGUMENTS[:2], start, ARGUMENTS[3])
+    for a, b in zip(*both(jacobian, used, "ahead"), strict=True):
+        close(b, a, 1e-12)
+    used.clear()
+    members = lambda mu, shared: jax.vmap(one, in_axes=(0, None, None, None))(mu, shared, *ARGUMENTS[2:])
+    push = lambda mu, shared: jax.jvp(members, (mu, shared), (1 + mu, 1 + shared))[1]
+    batches = lambda: jax.vmap(push, in_axes=(None, 0))(jnp.asarray(MU[:3]), jnp.array([0.8, 1.1]))
+    expected, found = both(batches, used, "ahead")
+    close(found, expected, 1e-12)
+
+
+def test_tangents_with_jumps_noise_and_linear_equations(used):
+    dot = jnp.linspace(1.0, 2.0, COUNT)
+    of = lambda f: lambda: jax.jvp(f, (ARGUMENTS[0],), (dot,))
+    times = lambda: jax.jvp(lambda at: driven(ARGUMENTS[0], at, RK4()), (jnp.array([0.25, 1.2]),), (dot[:2],))
+    stiff, noise = of(lambda mu: states(mu, solver=Rodas5P())), of(lambda v: noisy(v, SRA1()))
+    for push in (times, noise, stiff):
+        used.clear()
+        for a, b in zip(*both(push, used, "grid", "ahead"), strict=True):
+            close(b, a, 1e-10 if push is stiff else 1e-12)
 
 
 def driven(rate: Any, at: Any, solver: Any) -> Any:
@@ -280,5 +309,7 @@ LOWERED = {
 def test_kernels_are_lowered_for_gpus_without_one(name):
     loss, argument = LOWERED[name]
     with forced("triton"):
-        lowered = jax.jit(jax.grad(loss)).trace(jnp.asarray(argument)).lower(lowering_platforms=("cuda",))
-        assert lowered.as_text().count("xla.gpu.triton") == 2
+        argument = jnp.asarray(argument)
+        for function in (jax.grad(loss), lambda x: jax.jvp(loss, (x,), (x,))):
+            lowered = jax.jit(function).trace(argument).lower(lowering_platforms=("cuda",))
+            assert lowered.as_text().count("xla.gpu.triton") == 2

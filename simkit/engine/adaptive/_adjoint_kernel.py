@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from ..kernels._back import Cotangents, Sizes, check_cotangents, in_turns, shaped_as, sizes_of
+from ..kernels._back import Cotangents, Sizes, check_derivatives, in_turns, shaped_as, sizes_of
 from ..kernels._emit import any_of, rewritten
 from ..kernels._launch import LANES, Block, Given, Made, launch
 from ..kernels._mode import NotInKernel
@@ -59,7 +59,7 @@ class _Adjoint:
         self.given = [*asked.given, self._cotangents()]
         self.own_shapes = [self.given[i].shape for i in active]
         self.wanted = sum(map(math.prod, self.own_shapes))
-        check_cotangents(directions * (self.numbers + self.wanted))
+        check_derivatives(directions * (self.numbers + self.wanted))
 
     def _cotangents(self) -> Given:
         """`(times, directions, numbers, members)`, the save times after the start."""

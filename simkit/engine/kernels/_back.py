@@ -15,8 +15,8 @@ from ._mode import NotInKernel
 RECORD_BYTES = 2**33
 """Bytes of records and snapshots of the members that are walked back at once, unless the user bounds them."""
 
-MOST_COTANGENTS = 512
-"""Most numbers of cotangents that a member may have."""
+MOST_DERIVATIVES = 512
+"""Most numbers of tangents or cotangents that a member may have."""
 
 LEAST_ROWS = 32
 """Least steps of a record, where there are as many."""
@@ -44,13 +44,13 @@ def sizes_of(
     return Sizes(rows, parts, max(least, min(members, (bound or RECORD_BYTES) // each)))
 
 
-def check_cotangents(count: int) -> None:
-    """Refuse more cotangents than the registers of a thread hold.
+def check_derivatives(count: int) -> None:
+    """Refuse more tangents or cotangents than the registers of a thread hold.
 
     **Raises:** a `NotInKernel`.
     """
-    if count > MOST_COTANGENTS:
-        raise NotInKernel("more cotangents than a thread may have")
+    if count > MOST_DERIVATIVES:
+        raise NotInKernel("more derivatives than a thread may have")
 
 
 class Cotangents(NamedTuple):

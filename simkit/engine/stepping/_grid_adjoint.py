@@ -6,7 +6,7 @@ part again, with the state before each in a record, and transposes their derivat
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -17,56 +17,24 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 from jaxtyping import Array, PyTree
 
-from ..batching._paired import paired
-from ..kernels._back import MOST_COTANGENTS, Cotangents, Sizes, check_cotangents, in_turns, shaped_as, sizes_of
-from ..kernels._emit import has_rules, rewritten
+from ..kernels._back import Cotangents, Sizes, check_derivatives, in_turns, shaped_as, sizes_of
+from ..kernels._emit import rewritten
 from ..kernels._launch import EVEN_LANES, Block, Given, Made, launch
 from ..kernels._mode import NotInKernel
-from ..kernels._objects import boxed
-from ._grid_posed import Posed, Steps, by_scan, given_of, joined, repeat
+from ._grid_posed import Posed, Steps, given_of, joined, of_active, repeat
 
 
-def moved(
-    bound: Callable[..., Array],
+def pulled(
     posed: Posed,
     own: tuple[bool, ...] | None,
     members: int | None,
     active: tuple[int, ...],
-    values: list[Array],
-    dots: list[Array],
-) -> tuple[Array, Array]:
-    """The states `bound(*values)` and their tangents, whose transpose is a kernel where there is one.
-
-    `dots` are tangents of the operands `active`. What no kernel walks back is differentiated as XLA's program at once, which keeps
-    what it computed on the way.
-    """
-    if not _wanted(posed, own, active, values):
-        function = functools.partial(_of_active, posed, own, active, values)
-        return jax.jvp(function, [values[i] for i in active], dots)
-
-    def forward(values: list[Array], dots: list[Array]) -> Array:
-        function = functools.partial(_of_active, posed, own, active, values)
-        return jax.jvp(function, [values[i] for i in active], dots)[1]
-
-    def backward(values: list[Array], cotangent: Array) -> list[Array]:
-        found = _back_p.bind(*values, cotangent[None], posed=posed, own=own, members=members, active=active)
-        return [x[0] for x in found]
-
-    return bound(*values), paired(forward, backward, values, dots)
-
-
-def _of_active(posed: Posed, own: Any, active: Sequence[int], values: Sequence[Array], *moving: Array) -> Array:
-    """The states by XLA, as a function of some operands."""
-    values = list(values)
-    for i, x in zip(active, moving, strict=True):
-        values[i] = x
-    return by_scan(posed, own, *values)
-
-
-def _wanted(posed: Posed, own: tuple[bool, ...] | None, active: Sequence[int], values: Sequence[Array]) -> bool:
-    """Tell whether a kernel may walk such a solve back. Functions that state their own derivatives would lose them there."""
-    shapes = [values[i].shape if own is None or not own[i] else values[i].shape[1:] for i in active]
-    return not has_rules(posed.step.jaxpr) and posed.numbers + sum(map(math.prod, shapes)) <= MOST_COTANGENTS
+    values: Sequence[Array],
+    cotangent: Array,
+) -> list[Array]:
+    """Cotangents of the operands `active` from one of the states."""
+    found = _back_p.bind(*values, cotangent[None], posed=posed, own=own, members=members, active=active)
+    return [x[0] for x in found]
 
 
 def _back(*values: Array, posed: Posed, own: Any, members: int | None, active: tuple[int, ...]) -> list[Array]:
@@ -77,7 +45,7 @@ def _back(*values: Array, posed: Posed, own: Any, members: int | None, active: t
             return _Adjoint(posed, own, members, active, operands, cotangents).found()
         except NotInKernel:
             pass
-    function = functools.partial(_of_active, posed, own, active, operands)
+    function = functools.partial(of_active, posed, own, active, operands)
     _, pull = jax.vjp(function, *(operands[i] for i in active))
     if cotangents.shape[0] == 1:
         return [x[None] for x in pull(cotangents[0])]
@@ -96,11 +64,11 @@ class _Adjoint:
         self.saved = Cotangents(len(self.given), self.directions, posed.numbers)
         place = posed.place_of_points(values)
         self.timed = place + 1 in active  # derivatives by the ends of windows, of which a step has two
-        self.inner = [i for i in active if i not in (place, place + 1, place + 2)]
+        self.inner = posed.inner(active, len(values))
         self.start = place + 2
         self.shapes = [self.given[i].shape for i in self.inner]
         self.wanted = sum(map(math.prod, self.shapes))
-        check_cotangents(self.directions * (self.numbers + self.wanted + 2 * self.timed))
+        check_derivatives(self.directions * (self.numbers + self.wanted + 2 * self.timed))
         rows = jnp.transpose(cotangents, (2, 0, 3, 1))  # (times, directions, numbers, members)
         self.first = jnp.moveaxis(rows[0], -1, 0)
         self.given.append(Given(rows.reshape(-1, members), True))
@@ -223,17 +191,12 @@ class _Walk:
 
     def _pulled(self, y: list[Array], begin: Array, end: Array, number: Array, g_y: list[list[Array]]) -> Any:
         """Cotangents of a step's start, of the operands, and of the ends of its window, for each direction."""
-        a, operands = self.a, self.steps.operands
-        moving = [jnp.broadcast_to(x, self.block.lanes) for i in a.inner for x in operands[i].reshape(-1)]
+        a, steps = self.a, self.steps
 
         def again(y: list[Array], moving: list[Array], ends: list[Array]) -> list[Array]:
-            held, components = list(operands), iter(moving)
-            for i, shape in zip(a.inner, a.shapes, strict=True):
-                own = [next(components) for _ in range(math.prod(shape))]
-                held[i] = boxed(own if shape else own[0], shape)
-            return self.steps.step(y, *(ends or (begin, end)), number, held)
+            return steps.step(y, *(ends or (begin, end)), number, steps.filled(a.inner, moving))
 
-        after, pull = jax.vjp(again, y, moving, [begin, end] if a.timed else [])
+        after, pull = jax.vjp(again, y, steps.components(a.inner), [begin, end] if a.timed else [])
         both = functools.partial(functools.reduce, jnp.logical_and)
         spoilt = jnp.where(both([jnp.isfinite(x) for x in after]), 1, jnp.nan).astype(a.posed.dtype)
 
@@ -286,7 +249,7 @@ def _batch(
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **known: Any) -> Any:
     def by_xla(*values: Array) -> list[Array]:
         *operands, cotangents = values
-        function = functools.partial(_of_active, known["posed"], known["own"], known["active"], operands)
+        function = functools.partial(of_active, known["posed"], known["own"], known["active"], operands)
         _, pull = jax.vjp(function, *(operands[i] for i in known["active"]))
         return list(jax.vmap(pull)(cotangents))
 

@@ -1,11 +1,12 @@
 """Fixed steps of many small members as one kernel.
 
-A solve with fixed steps is an operation of JAX here, so that a batch of them is one operation with more members. Its gradient is an
-operation too (`_grid_adjoint.py`); tangents and derivatives of higher orders are those of `fixed_grid`.
+A solve with fixed steps is an operation of JAX here, so that a batch of them is one operation with more members. So are its
+tangents (`_grid_tangents.py`) and its gradient (`_grid_adjoint.py`); derivatives of higher orders are those of `fixed_grid`.
 """
 
 import dataclasses
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -22,13 +23,16 @@ from ..._types import State
 from ...core import BrownianPath, ConstrainedSystem, DelayedSystem, DiscreteSystem
 from ...solvers import AbstractSplitStepper, Reversible, WithJumps
 from ..batching._mesh import varies
+from ..batching._paired import paired
+from ..kernels._back import MOST_DERIVATIVES
 from ..kernels._components import MOST_COMPONENTS
-from ..kernels._emit import rewritten
+from ..kernels._emit import has_rules, rewritten
 from ..kernels._launch import EVEN_LANES, Block, Made, launch
 from ..kernels._mode import NotInKernel, mode
 from ._fixed_grid import ends_of, points_of
-from ._grid_adjoint import moved
-from ._grid_posed import Posed, Steps, by_scan, given_of, joined, repeat
+from ._grid_adjoint import pulled
+from ._grid_posed import Posed, Steps, by_scan, given_of, joined, of_active, repeat
+from ._grid_tangents import pushed
 
 
 def grid_of_members(
@@ -139,10 +143,25 @@ def _batch(
 
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, posed: Posed, own: Any, members: Any) -> Any:
+    """The tangents as a linear map whose transpose is an operation too.
+
+    What has no kernel is differentiated as XLA's program at once, which keeps on the way what its transpose reads.
+    """
     active = tuple(i for i, x in enumerate(tangents) if not isinstance(x, ad.Zero))
-    dots = [tangents[i] for i in active]
-    bound = lambda *values: _grid_p.bind(*values, posed=posed, own=own, members=members)
-    return moved(bound, posed, own, members, active, list(primals), dots)
+    values, dots = list(primals), [tangents[i] for i in active]
+    if not _has_derivatives(posed, own, active, values):
+        return jax.jvp(functools.partial(of_active, posed, own, active, values), [values[i] for i in active], dots)
+    known = posed, own, members, active
+    found = _grid_p.bind(*values, posed=posed, own=own, members=members)
+    return found, paired(functools.partial(pushed, *known), functools.partial(pulled, *known), values, dots)
+
+
+def _has_derivatives(
+    posed: Posed, own: tuple[bool, ...] | None, active: Sequence[int], values: Sequence[Array]
+) -> bool:
+    """Tell whether a kernel may differentiate such a solve. Functions that state their own derivatives would lose them there."""
+    shapes = [values[i].shape if own is None or not own[i] else values[i].shape[1:] for i in active]
+    return not has_rules(posed.step.jaxpr) and posed.numbers + sum(map(math.prod, shapes)) <= MOST_DERIVATIVES
 
 
 _grid_p = Primitive("fixed_steps_of_members")

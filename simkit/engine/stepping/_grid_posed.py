@@ -42,6 +42,11 @@ class Posed:
         """The place of the points among operands; windows and the initial state follow."""
         return len(values) - sum(self.captured) - 3
 
+    def inner(self, active: Sequence[int], count: int) -> list[int]:
+        """Those of some of `count` operands that are neither points, windows, nor the initial state."""
+        place = self.place_of_points(range(count))
+        return [i for i in active if i not in (place, place + 1, place + 2)]
+
     def leaves(self, values: Sequence[Any]) -> Sequence[Any]:
         """The operands that the system, the solver, and the state are made of."""
         return values[: self.place_of_points(values)]
@@ -67,6 +72,14 @@ def by_scan(posed: Posed, own: tuple[bool, ...] | None, *values: Any) -> Array:
     return jax.vmap(one, in_axes=tuple(0 if x else None for x in own))(*values)
 
 
+def of_active(posed: Posed, own: Any, active: Sequence[int], values: Sequence[Array], *moving: Array) -> Array:
+    """The states as XLA computes them, as a function of some operands."""
+    values = list(values)
+    for i, x in zip(active, moving, strict=True):
+        values[i] = x
+    return by_scan(posed, own, *values)
+
+
 def given_of(values: Sequence[Array], own: Sequence[bool]) -> list[Given]:
     """Operands as a kernel takes them, from those with members first."""
     return [Given(jnp.moveaxis(x, 0, -1) if mine else x, mine) for x, mine in zip(values, own, strict=True)]
@@ -81,6 +94,18 @@ class Steps:
         self.place = posed.place_of_points(range(count))
         read = lambda i: np.empty(0, object) if i in (self.place, self.place + 1) else block.operand(i)
         self.operands = [read(i) for i in range(count)]
+
+    def components(self, places: Sequence[int]) -> list[Array]:
+        """The components of some operands, each over lanes."""
+        return [jnp.broadcast_to(x, self.block.lanes) for i in places for x in self.operands[i].reshape(-1)]
+
+    def filled(self, places: Sequence[int], components: Sequence[Array]) -> list[np.ndarray]:
+        """All operands, with other numbers in place of those."""
+        operands, held = list(self.operands), iter(components)
+        for i in places:
+            own = [next(held) for _ in range(operands[i].size)]
+            operands[i] = boxed(own if operands[i].ndim else own[0], operands[i].shape)
+        return operands
 
     def start(self) -> list[Array]:
         """The components of the initial state."""
