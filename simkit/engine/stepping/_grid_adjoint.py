@@ -194,7 +194,8 @@ class _Walk:
         a, steps = self.a, self.steps
 
         def again(y: list[Array], moving: list[Array], ends: list[Array]) -> list[Array]:
-            return steps.step(y, *(ends or (begin, end)), number, steps.filled(a.inner, moving))
+            first, last = ends or (begin, end)
+            return steps.step(y, first, last, number, steps.filled(a.inner, moving))
 
         after, pull = jax.vjp(again, y, steps.components(a.inner), [begin, end] if a.timed else [])
         both = functools.partial(functools.reduce, jnp.logical_and)

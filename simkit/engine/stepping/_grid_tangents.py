@@ -127,7 +127,8 @@ class _Ahead:
         steps = self.steps
 
         def step(y: list[Array], moving: list[Array], times: list[Array]) -> list[Array]:
-            return steps.step(y, *(times or ends), number, steps.filled(self.inner, moving))
+            begin, end = times or ends
+            return steps.step(y, begin, end, number, steps.filled(self.inner, moving))
 
         times = list(ends) if dots_of_ends[0] else []
         y, push = jax.linearize(step, y, steps.components(self.inner), times)
