@@ -66,7 +66,7 @@ def test_gradients(used, times, solver, dtype):
     mu = jnp.asarray(MU, dtype)
     expected, found = both(lambda: jax.grad(lambda mu: squares(states(mu, times, solver)))(mu), used, "grid", "back")
     assert found.dtype == dtype
-    close(found, expected, ROUNDING[found.dtype] * (100 if isinstance(solver, Rodas5P) else 1))
+    close(found, expected, ROUNDING[found.dtype])
 
 
 def one(mu: Any, shared: Any, start: Any, end: Any, step: Any = 9) -> Any:
@@ -118,7 +118,7 @@ def test_second_derivatives(used, order):
     expected = second(first(loss))(1.0)
     with forced("interpret"):
         found = second(first(loss))(1.0)
-    close(found, expected, 1e-11)
+    close(found, expected, 1e-12)
     assert "back" in used
 
 
@@ -153,7 +153,7 @@ def test_tangents_with_jumps_noise_and_linear_equations(used):
     for push in (times, noise, stiff):
         used.clear()
         for a, b in zip(*both(push, used, "grid", "ahead"), strict=True):
-            close(b, a, 1e-10 if push is stiff else 1e-12)
+            close(b, a, 1e-12)
 
 
 def driven(rate: Any, at: Any, solver: Any) -> Any:
@@ -173,7 +173,7 @@ def test_inputs_that_jump(used, solver):
     slope = lambda: jnp.concatenate(jax.grad(lambda *x: squares(driven(*x, solver)), (0, 1))(*arguments))
     expected, found = both(slope, used, "grid", "back")
     assert np.abs(np.asarray(expected)).min() > 0
-    close(found, expected, 1e-11)
+    close(found, expected, 1e-12)
 
 
 def noisy(volatility: Any, solver: Any) -> Any:
