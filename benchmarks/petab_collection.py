@@ -8,7 +8,8 @@ Peer: pyPESTO with fides and AMICI in `benchmarks/.envs/amici`, or where `AMICI_
 or its time is up.
 
 Run: `PETAB_COLLECTION=checkout python benchmarks/petab_collection.py [PROBLEM ...]`, half a minute to three a problem and program.
-The checkout is that of Benchmarking-Initiative/Benchmark-Models-PEtab; `LIMIT=400` gives each process more CPU seconds. Results go to `benchmarks/petab_collection.json`.
+The checkout is that of Benchmarking-Initiative/Benchmark-Models-PEtab; `LIMIT=400` gives each process more CPU seconds. Results
+go to `benchmarks/petab_collection.json`.
 """
 
 import json
@@ -149,7 +150,9 @@ def main(names: tuple[str, ...] = PROBLEMS) -> dict[str, float]:
     python = os.environ.get("AMICI_PYTHON", str(ENVIRONMENTS / "amici" / "bin" / "python"))
     record = json.loads(RECORD.read_text()) if RECORD.exists() else {}
     for name in names:
-        file = checkout / name / f"{name}.yaml"
+        file = next(
+            file for file in (checkout / name / f"{name}.yaml", checkout / name / "problem.yaml") if file.exists()
+        )
         record[name] = record.get(name, {}) | {"simkit": our_row(file)}  # of the peer, what was measured before
         print(name, record[name]["simkit"], flush=True)
         if pathlib.Path(python).exists():

@@ -274,8 +274,9 @@ def _integrate_fixed(task: Task, options: Options) -> Any:
         disk=options.disk,
     )
     states = None
-    if jumps is None and options.disk is None:
-        states = grid_of_members(grid, terms, task.solver, task.y0, task.times, task.step.substeps)
+    if options.disk is None:
+        sizes = {"substeps": task.step.substeps, "jumps": jumps, "memory": options.memory}
+        states = grid_of_members(grid, terms, task.solver, task.y0, task.times, **sizes)
     if states is None:
         states = grid(terms, task.solver, task.y0, task.times, jumps=jumps)
     return states, jnp.asarray(int(Status.OK)), _fixed_counts(task, jumps)

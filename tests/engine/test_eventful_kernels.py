@@ -1,7 +1,6 @@
 """Solves with events in kernels, run step by step, against the programs of XLA's that they take the place of."""
 
-import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -9,9 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from engine.composition import close
+from engine.launches import noting
 
 import simkit
-from simkit.engine.adaptive import _eventful_kernel, _kernel
+from simkit.engine.adaptive import _kernel
 from simkit.engine.kernels._mode import forced
 from simkit.odes import from_function
 from simkit.solvers import Rodas5P, Tsit5
@@ -22,19 +22,9 @@ TOLERANCES = {jnp.dtype("float32"): (1e-4, 1e-5, 2e-4), jnp.dtype("float64"): (1
 
 
 @pytest.fixture
-def used(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
-    """How many kernels with events were launched."""
-    found: list[int] = []
-    run = _eventful_kernel.solution_with_events
-
-    @functools.wraps(run)
-    def call(*args: Any) -> Any:
-        result = run(*args)
-        found.append(1)
-        return result
-
-    monkeypatch.setattr(_kernel, "solution_with_events", call)
-    return found
+def used(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The kernels with events that were launched."""
+    return noting(monkeypatch, events=(_kernel, "solution_with_events"))
 
 
 def ball(dtype: Any, solver: Any) -> Callable[..., Any]:

@@ -2,7 +2,6 @@
 
 import functools
 import itertools
-from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -10,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from engine.composition import close
+from engine.launches import both, noting
 from jax.sharding import AxisType, PartitionSpec
 
 import simkit
@@ -27,23 +27,10 @@ MU = np.linspace(0.5, 12.0, COUNT)
 
 
 @pytest.fixture
-def used(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+def used(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The kernels that were launched."""
-    found: list[str] = []
-
-    def noted(name, function):
-        @functools.wraps(function)
-        def call(*args, **kwargs):
-            result = function(*args, **kwargs)
-            found.append(name)
-            return result
-
-        return call
-
-    monkeypatch.setattr(_kernel, "_solution", noted("solve", _kernel._solution))
-    monkeypatch.setattr(_adjoint_kernel._Adjoint, "found", noted("adjoint", _adjoint_kernel._Adjoint.found))
-    monkeypatch.setattr(_grid_kernel, "_in_kernel", noted("grid", _grid_kernel._in_kernel))
-    return found
+    adjoint = _adjoint_kernel._Adjoint, "found"
+    return noting(monkeypatch, solve=(_kernel, "_solution"), adjoint=adjoint, grid=(_grid_kernel, "_in_kernel"))
 
 
 def field(t, y, p):
@@ -57,15 +44,6 @@ START = jnp.array([2.0, 0.1])
 def states(mu, times=2, solver=None, step=STEP, **known):
     save = np.linspace(0.0, 2.0, times)
     return simkit.ensemble(SYSTEM, START, save, over={"mu": mu}, solver=solver or Tsit5(), step=step, **known)
-
-
-def both(function, used, *names):
-    """A result by programs of XLA's and by kernels."""
-    expected = function()
-    with forced("interpret"):
-        found = function()
-    assert used == list(names)
-    return expected, found
 
 
 @pytest.mark.parametrize(
@@ -221,12 +199,6 @@ def test_noise(used, solver, dtype):
     expected, found = both(run, used, "grid")
     close(found, expected, 20 * float(jnp.finfo(dtype).eps))
     assert len(set(np.asarray(found)[:, -1])) == COUNT
-
-
-def test_derivatives_of_fixed_steps_are_those_of_the_scan(used):
-    loss = lambda mu: jnp.sum(states(mu, 3, RK4(), 0.05).ys ** 2)
-    expected, found = both(lambda: jax.grad(loss)(jnp.asarray(MU)), used)
-    close(found, expected, 1e-12)
 
 
 def test_batches_of_batches_of_fixed_steps(used):
@@ -449,6 +421,3 @@ def test_kernels_are_lowered_for_gpus_without_one():
             slope = jax.jit(jax.grad(functools.partial(loss, solver=solver, step=step)))
             text = slope.trace(jnp.asarray(MU)).lower(lowering_platforms=("cuda",)).as_text()
             assert text.count("xla.gpu.triton") == kernels
-        grid = jax.jit(functools.partial(loss, solver=Tsit5(), step=0.05))
-        text = grid.trace(jnp.asarray(MU)).lower(lowering_platforms=("cuda",)).as_text()
-        assert text.count("xla.gpu.triton") == 1

@@ -6,13 +6,14 @@ by the solve itself; the parts before are solved again from their snapshots, as 
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
+from ..kernels._back import Cotangents, Sizes, check_derivatives, in_turns, shaped_as, sizes_of
 from ..kernels._emit import any_of, rewritten
 from ..kernels._launch import LANES, Block, Given, Made, launch
 from ..kernels._mode import NotInKernel
@@ -25,18 +26,6 @@ from ._flow import Flow
 from ._flow_apart import Moving
 from ._kernel import components
 from ._plan import Plan
-
-RECORD_BYTES = 2**33
-"""Bytes of records and snapshots of the members that are walked back at once, unless the user bounds them."""
-
-MOST_COTANGENTS = 512
-"""Most numbers of cotangents that a member may have."""
-
-
-class _Sizes(NamedTuple):
-    rows: int  # accepted steps of a record
-    parts: int
-    members: int  # at once
 
 
 def adjoint_in_kernel(
@@ -66,12 +55,11 @@ class _Adjoint:
         self.asked, self.plan, self.flow, self.kind = asked, asked.plan, asked.flow, asked.leaves[0].dtype
         self.cotangents, self.active, self.directions = cotangents, active, directions
         self.members, self.count, self.shapes, self.numbers = asked.members, asked.count, asked.shapes, asked.numbers
-        self.place_of_cotangents = len(asked.given)
+        self.saved = Cotangents(len(asked.given), directions, self.numbers)
         self.given = [*asked.given, self._cotangents()]
         self.own_shapes = [self.given[i].shape for i in active]
         self.wanted = sum(map(math.prod, self.own_shapes))
-        if directions * (self.numbers + self.wanted) > MOST_COTANGENTS:
-            raise NotInKernel("more cotangents than a thread may have")
+        check_derivatives(directions * (self.numbers + self.wanted))
 
     def _cotangents(self) -> Given:
         """`(times, directions, numbers, members)`, the save times after the start."""
@@ -96,17 +84,11 @@ class _Adjoint:
         cotangents = self.given[-1].value.reshape(self.count, -1, self.members)
         g_y = g_y + jnp.sum(jnp.where((column <= left[None])[:, None], cotangents, 0), axis=0)
         g_y = g_y.reshape(self.directions, self.numbers, self.members)
-        g_p = g_p.reshape(self.directions, self.wanted, self.members)
-        held, begin = {}, 0
-        for i, shape in zip(self.active, self.own_shapes, strict=True):
-            held[i] = g_p[:, begin : begin + math.prod(shape)].reshape(self.directions, *shape, self.members)
-            begin += math.prod(shape)
-        begin = 0
-        for i, shape in zip(initial_places(self.plan), self.shapes, strict=True):
+        parts = shaped_as(g_p.reshape(self.directions, self.wanted, self.members), self.own_shapes)
+        held = dict(zip(self.active, parts, strict=True))
+        for i, part in zip(initial_places(self.plan), shaped_as(g_y, self.shapes), strict=True):
             if i in held:
-                part = g_y[:, begin : begin + math.prod(shape)].reshape(self.directions, *shape, self.members)
                 held[i] = held[i] + part
-            begin += math.prod(shape)
         return [self._shaped(i, held[i], lost) for i in self.active]
 
     def _shaped(self, i: int, g: Array, lost: Array) -> Array:
@@ -115,14 +97,10 @@ class _Adjoint:
             return with_lost(lost, jnp.sum(g, axis=-1), True)
         return jnp.moveaxis(with_lost(lost, g, False), -1, 1 + axis)
 
-    def _sizes(self) -> _Sizes:
-        most, row = max(1, self.plan.sizes.max_steps), self.numbers + 2
-        snapshot = self._snapshot_numbers()
-        rows = min(most, max(32, math.ceil(math.sqrt(most * snapshot / row))))
-        parts = math.ceil(most / rows)
-        each = (rows * row + parts * snapshot) * self.kind.itemsize
-        bound = self.plan.sizes.record_bytes or RECORD_BYTES
-        return _Sizes(rows, parts, max(LANES, min(self.members, bound // each)))
+    def _sizes(self) -> Sizes:
+        sizes = self.plan.sizes
+        row, snapshot = self.numbers + 2, self._snapshot_numbers()
+        return sizes_of(max(1, sizes.max_steps), row, snapshot, self.kind, self.members, LANES, sizes.record_bytes)
 
     def _snapshot_numbers(self) -> int:
         """Numbers of a lane where a part begins: its time, the next length, its state, and what the method remembers."""
@@ -130,7 +108,7 @@ class _Adjoint:
         memory = sum(math.prod(x.shape) for x in jax.tree.leaves(self.plan.member.memory))
         return 2 + self.numbers + copies * memory
 
-    def _launched(self, sizes: _Sizes) -> list[Array]:
+    def _launched(self, sizes: Sizes) -> list[Array]:
         kind, copies = self.kind, self.directions
         made = [
             Made(3, jnp.int32),
@@ -140,34 +118,17 @@ class _Adjoint:
             Made(sizes.parts * self._snapshot_numbers(), kind),
         ]
 
-        def run(values: Sequence[Array], members: int) -> list[Array]:
-            given = [x._replace(value=value) for x, value in zip(self.given, values, strict=True)]
+        def run(given: Sequence[Given], members: int) -> list[Array]:
             body = lambda block: _Back(self, block, sizes, members).run()
             return launch(body, given, made, members)[:3]
 
-        values = [x.value for x in self.given]
-        if sizes.members >= self.members:
-            return run(values, self.members)
-        turns = math.ceil(self.members / sizes.members)
-        size = math.ceil(self.members / turns / LANES) * LANES
-        filled = [
-            jnp.pad(x, (*(((0, 0),) * (x.ndim - 1)), (0, turns * size - self.members)), mode="edge") if g.own else x
-            for x, g in zip(values, self.given, strict=True)
-        ]
-        own = [x.reshape(*x.shape[:-1], turns, size) for x, g in zip(filled, self.given, strict=True) if g.own]
-
-        def turn(own: list[Array]) -> list[Array]:
-            held = iter(own)
-            return run([next(held) if g.own else x for x, g in zip(values, self.given, strict=True)], size)
-
-        found = jax.lax.map(turn, [jnp.moveaxis(x, -2, 0) for x in own])
-        return [jnp.moveaxis(x, 0, 1).reshape(x.shape[1], -1)[:, : self.members] for x in found]
+        return in_turns(run, self.given, self.members, sizes.members, LANES)
 
 
 class _Back:
     """The adjoint of the members of one block."""
 
-    def __init__(self, adjoint: _Adjoint, block: Block, sizes: _Sizes, members: int):
+    def __init__(self, adjoint: _Adjoint, block: Block, sizes: Sizes, members: int):
         self.a, self.block, self.sizes, self.members = adjoint, block, sizes, members
         self.flow: Flow = adjoint.flow
         self.ops, self.fixed = adjoint.asked.held(block)
@@ -188,7 +149,7 @@ class _Back:
         steps, ok = s.steps, s.status == 0
         last = jnp.maximum(steps - 1, 0) // self.sizes.rows
         reached = self._reached(s.t)
-        g_y = self.cotangents(jnp.full(block.lanes, a.count - 1, jnp.int32), ok)
+        g_y = a.saved.of(block, jnp.full(block.lanes, a.count - 1, jnp.int32), ok)
         zero = jnp.zeros(block.lanes, a.kind)
         g_p = [[zero] * a.wanted for _ in range(a.directions)]
 
@@ -252,13 +213,6 @@ class _Back:
         step = lambda cursor: cursor + more(cursor).astype(cursor.dtype)
         return jax.lax.while_loop(lambda cursor: any_of(more(cursor)), step, jnp.zeros(t.shape, jnp.int32))
 
-    def cotangents(self, column: Array, where: Array) -> list[list[Array]]:
-        """The cotangents of one column of each lane, a list of components for each direction; zero outside a mask."""
-        a = self.a
-        place = lambda d, c: (column * a.directions + d) * a.numbers + c
-        picked = lambda d, c: jnp.where(where, self.block.gathered(a.place_of_cotangents, place(d, c)), 0)
-        return [[picked(d, c) for c in range(a.numbers)] for d in range(a.directions)]
-
     def _walked(self, rows: Array, cursor: Array, g_y: Any, g_p: Any) -> Any:
         """Back over the rows of the record, the last one first."""
         most = self.sizes.rows
@@ -310,7 +264,7 @@ class _Back:
         def body(carry: PyTree) -> Any:
             cursor, g_0, g_q = carry
             target, here = due(cursor)
-            picked = self.cotangents(jnp.maximum(cursor, 0), here)
+            picked = self.a.saved.of(self.block, jnp.maximum(cursor, 0), here)
             power = theta = fraction(target, t, t1)
             g_0, g_q = jax.tree.map(jnp.add, g_0, picked), [list(q) for q in g_q]
             for j in range(degree):

@@ -46,10 +46,7 @@ def fixed_grid(
 
     With `disk` the states at the ends of segments are in files. Reversible steps keep none unless `memory` is given.
     """
-    points = times
-    if jumps is not None:
-        inside = jnp.clip(jumps.astype(times.dtype), times[0], times[-1])
-        points = jnp.sort(jnp.concatenate([times, inside]))
+    points = points_of(times, jumps)
     state = own(state, terms, solver, points)
     # The last slope of an explicit method is dead code in a step that computes its first anew: as many evaluations as with
     # the slope handed on, and half the carry. That is half the memory of reverse mode, and on CPU a loop small enough to be
@@ -101,7 +98,7 @@ def fixed_grid(
 
     def window(carry: tuple[State, Any], ends: tuple[Any, Any]) -> tuple[tuple[State, Any], State]:
         state, kept = carry
-        start, end = ends if jumps is None else between_jumps(*ends)
+        start, end = ends_of(*ends, jumps is not None)
         h = length_of(terms.system, start, end, substeps)
         if jumps is not None and isinstance(terms.system, ConstrainedSystem):  # algebraic states jump with an input
             state = consistent(terms, start, state)[0]
@@ -124,6 +121,19 @@ def fixed_grid(
         return states
     rows = jnp.searchsorted(points, times)
     return jax.tree.map(lambda leaf: leaf[rows], states)
+
+
+def points_of(times: Array, jumps: Array | None) -> Array:
+    """The times between which steps are equal: those that are saved, and those of jumps."""
+    if jumps is None:
+        return times
+    inside = jnp.clip(jumps.astype(times.dtype), times[0], times[-1])
+    return jnp.sort(jnp.concatenate([times, inside]))
+
+
+def ends_of(start: Array, end: Array, jumps: bool) -> tuple[Array, Array]:
+    """The begins and ends of windows, without the points themselves where inputs may jump there."""
+    return between_jumps(start, end) if jumps else (start, end)
 
 
 def place(start: Array, end: Array, h: Array, i: Any) -> tuple[Any, Any]:
