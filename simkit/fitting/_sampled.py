@@ -24,7 +24,7 @@ ROUNDS = 30
 SETTLED = 0.9
 """The effective share of the draws, at the optimum, with which a fit ends: they are nearly draws of the optimum itself."""
 
-FREE = 0.6
+FREE = 0.55
 """The effective share at the optimum from which on it was not the share that ended the descent there."""
 
 BEGUN = 0.5

@@ -236,22 +236,24 @@ def test_a_fit_whose_draws_scatter_as_far_as_they_count_ends():
         rounds.append(int(said or 1))
         estimates.append(float(found.estimate[0]))
         assert any("finite number of draws adds an error" in words for words in found.misfit)
-    print(rounds, estimates)
-    assert sum(rounds) < 20
+    print(rounds)
+    assert sum(rounds) < 24
     assert abs(np.mean(estimates) - K) < 4 * np.std(estimates) / np.sqrt(len(estimates))
 
 
 def test_a_fit_begins_where_the_element_of_an_array_stands():
     pair = md.Particles(
-        md.LennardJones([1.0, 0.9], [1.0, 1.0], cutoff=2.5) + md.HarmonicTrap(1.0, jnp.zeros(3)),
+        md.LennardJones([1.0, 0.9], [1.0, 1.0], cutoff=2.5) + md.HarmonicTrap(20.0, jnp.zeros(3)),
         md.OpenSpace(3),
         dynamics=md.Langevin(T, 2.0),
         species=jnp.array([0, 1]),
     )
-    start = md.Atoms(jnp.array([[0.0, 0.0, 0.0], [1.1, 0.0, 0.0]]), jnp.zeros((2, 3)))
-    system = md.EquilibriumAverages(pair, start, {"size": size}, times=np.arange(9) * 0.5, step=0.05, discard=1)
-    data = simkit.Experiment("pair", [0.0], {"size": [0.7]})
+    start = md.Atoms(jnp.array([[-0.55, 0.0, 0.0], [0.55, 0.0, 0.0]]), jnp.zeros((2, 3)))
+    system = md.EquilibriumAverages(pair, start, {"size": size}, times=np.arange(41) * 0.5, step=0.02, discard=1)
+    drawn, y = system.drawn(system.blank(), [system], jax.random.key(1))
+    seen = float(drawn.outputs(0.0, y, None)["size"])
+    data = simkit.Experiment("pair", [0.0], {"size": [seen]})
     free = {"particles.potential.terms.0.sigma.1": simkit.Free(bounds=(0.1, 50.0))}
-    problem = simkit.Problem(system, data, free=free, noise={"size": simkit.noise.Normal(10.0)})
-    # A datum that tells nothing leaves the fit where it began, not where a draw between the bounds would be.
-    assert float(simkit.fit(problem, key=jax.random.key(0)).estimate[0]) == pytest.approx(0.9, rel=0.3)
+    problem = simkit.Problem(system, data, free=free, noise={"size": simkit.noise.Normal(0.01 * seen)})
+    # From a draw between the bounds the pair would be far away.
+    assert float(simkit.fit(problem, key=jax.random.key(0)).estimate[0]) == pytest.approx(0.9, rel=0.1)
