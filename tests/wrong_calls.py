@@ -949,7 +949,7 @@ ROWS = {
         "`moves` must be Monte Carlo moves",
     ),
     "swaps of half attempts": (lambda: md.SwapMoves(0, 1, attempts=0.5), "`attempts` must be a whole number"),
-    "a size of volumes, a text": (lambda: md.VolumeMoves("small"), "`size` must"),
+    "a size of volumes, a text": (lambda: md.VolumeMoves("small"), "A quantity must be a real number"),
     "energies of no frames": (
         lambda: md.EnergiesAndForces(COLD, PAIR.position),
         "`frames` must be the states of atoms",

@@ -132,7 +132,9 @@ def test_volumes_of_a_dense_fluid_are_those_of_cell_rescaling():
     atoms = md.Atoms(start.position, momentum)
     given = {"times": np.arange(401) * 0.25, "step": 0.005, "discard": 41}
     plain = md.sample_ensemble(system, atoms, key=jax.random.key(1), **given)
-    still = eqx.tree_at(lambda s: s.dynamics.cell_relaxation, system, jnp.asarray(1e6))  # the moves alone change the volume
+    still = eqx.tree_at(
+        lambda s: s.dynamics.cell_relaxation, system, jnp.asarray(1e6)
+    )  # the moves alone change the volume
     moves = [md.VolumeMoves(0.1, attempts=8)]
     moved = md.sample_ensemble(still, atoms, key=jax.random.key(2), moves=moves, **given)
     one, other = plain.average("volume", plain.system), moved.average("volume", moved.system)
