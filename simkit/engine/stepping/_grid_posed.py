@@ -43,7 +43,7 @@ class Posed:
         return len(values) - sum(self.captured) - 3
 
     def inner(self, active: Sequence[int], count: int) -> list[int]:
-        """Those of some of `count` operands that are neither points, windows, nor the initial state."""
+        """Operands of some of `count` that are neither points, windows, nor the initial state."""
         place = self.place_of_points(range(count))
         return [i for i in active if i not in (place, place + 1, place + 2)]
 

@@ -26,7 +26,7 @@ from ._lanes import check_status
 
 
 class Moved(NamedTuple):
-    """What attempts of Monte Carlo moves made of a state.
+    """The state that attempts of Monte Carlo moves leave.
 
     - `atoms`: the state after them; NaN where the lists of a prepared system have no room for a neighbour.
     - `acceptance`: the share of the attempts that were accepted.
