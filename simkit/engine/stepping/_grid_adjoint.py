@@ -202,7 +202,7 @@ class _Walk:
         spoilt = jnp.where(both([jnp.isfinite(x) for x in after]), 1, jnp.nan).astype(a.posed.dtype)
 
         def ruled(g: list[Array]) -> Any:
-            """Cotangents by the rules of `core/_guard.py`: zero where nothing is asked for, NaN where it is of what is not finite."""
+            """Cotangents by the rules of `core/_guard.py`: zero where nothing is asked for, NaN of what is not finite."""
             idle = both([x == 0 for x in g])
             return jax.tree.map(lambda x: jnp.where(idle, 0, x * spoilt), pull(g))
 
