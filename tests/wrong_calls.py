@@ -948,6 +948,8 @@ ROWS = {
         lambda: md.EquilibriumAverages(COLD, PAIR, {"e": "potential_energy"}, times=T, step=0.1, moves=["swap"]),
         "`moves` must be Monte Carlo moves",
     ),
+    "a move without a key": (lambda: md.SwapMoves()(COLD, PAIR, None), "`key` must be a random key"),
+    "a move of positions": (lambda: md.SwapMoves()(COLD, PAIR.position, KEY), "`atoms` must be the state of atoms"),
     "swaps of half attempts": (lambda: md.SwapMoves(0, 1, attempts=0.5), "`attempts` must be a whole number"),
     "a size of volumes, a text": (lambda: md.VolumeMoves("small"), "A quantity must be a real number"),
     "energies of no frames": (

@@ -14,7 +14,7 @@ from .averages import AverageMethod as AverageMethod  # internal
 from .averages import EnsembleAverage as EnsembleAverage  # internal
 from .averages import LikelihoodRatio as LikelihoodRatio
 from .averages import LyapunovExponent as LyapunovExponent  # internal
-from .averages import MonteCarloMove as MonteCarloMove
+from .averages import MonteCarloMove as MonteCarloMove  # internal
 from .averages import ReweightedEnsemble as ReweightedEnsemble  # internal
 from .averages import Reweighting as Reweighting
 from .averages import SwapMoves as SwapMoves

@@ -39,7 +39,8 @@ class Moved(NamedTuple):
 class MonteCarloMove(eqx.Module):
     """Attempts to change a state at once, accepted so that the distribution of the system's dynamics is kept.
 
-    A call takes prepared particles, a state and a key, and returns a `Moved`. It goes under `jit` and `vmap`.
+    A call takes prepared particles, a state and a key, and returns a `Moved`. It goes under `jit` and `vmap`; derivatives take as
+    given which moves were accepted, so that they are none of averages: `sample_ensemble` weighs frames instead.
     """
 
     attempts: eqx.AbstractVar[int]
@@ -56,8 +57,11 @@ class MonteCarloMove(eqx.Module):
         """Return another state, and the logarithm by which its weight exceeds that of the energies."""
 
     def __call__(self, system: Particles, atoms: Atoms, key: PRNGKeyArray) -> Moved:
+        check_kind("system", system, Particles, "particles", "Make them: `md.Particles(potential, space, ...)`.")
+        check_kind("atoms", atoms, Atoms, "the state of atoms", "Make it: `md.Atoms(position, momentum)`.")
+        check_key(key, needed=True)
         self.check(system)
-        return self.tried(system, atoms, key)[0]
+        return self.tried(system, system.encode(atoms), key)[0]
 
     def tried(self, system: Particles, atoms: Atoms, key: PRNGKeyArray) -> tuple[Moved, Tally]:
         """Return what attempts made of a state, and the room that lists of neighbours needed."""
