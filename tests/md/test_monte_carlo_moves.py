@@ -151,12 +151,27 @@ def test_volumes_of_a_dense_fluid_are_those_of_cell_rescaling():
         (lambda: md.SwapMoves(0, 4)(*arranged()[:2], jax.random.key(0)), r"one of \[0, 1\], but is 4"),
         (lambda: md.VolumeMoves()(*arranged()[:2], jax.random.key(0)), "must have a pressure for moves of the volume"),
         (lambda: sampled(moves=[md.SwapMoves()], times=[0.0, 0.1, 0.5]), "`times` must be equally far apart"),
+        (
+            lambda: sampled(moves=[md.SwapMoves()], times=[0.0, 1e-12, 5e-12, 6e-12]),
+            "`times` must be equally far apart",
+        ),
+        (lambda: sampled(moves=[md.SwapMoves()], times=[0.0]), "`times` must hold at least two times"),
         (lambda: sampled(moves=[md.SwapMoves()], key=None), "`key` must be a random key"),
     ],
 )
 def test_moves_that_cannot_be_are_refused(call, says):
     with pytest.raises(simkit.ArgumentError, match=says):
         call()
+
+
+def test_a_state_without_an_energy_is_marked_and_one_that_was_not_encoded_is_taken():
+    system, atoms, position = arranged()
+    move = md.SwapMoves(0, 1, attempts=2)
+    broken = eqx.tree_at(lambda a: a.position, atoms, atoms.position.at[0, 0].set(jnp.nan))
+    assert np.isnan(np.asarray(move(system, broken, jax.random.key(0)).atoms.position)).all()
+    plain = md.Atoms(jnp.asarray(position), jnp.zeros((6, 3)))
+    same = move(system, plain, jax.random.key(0)).atoms.position
+    np.testing.assert_array_equal(same, move(system, atoms, jax.random.key(0)).atoms.position)
 
 
 def sampled(*, moves, times=(0.0, 0.1, 0.2), key=0):

@@ -28,7 +28,8 @@ from ._lanes import check_status
 class Moved(NamedTuple):
     """The state that attempts of Monte Carlo moves leave.
 
-    - `atoms`: the state after them; NaN where the lists of a prepared system have no room for a neighbour.
+    - `atoms`: the state after them; NaN where the lists of a prepared system have no room for a neighbour, or where the state
+        before them had no energy.
     - `acceptance`: the share of the attempts that were accepted.
     """
 
@@ -86,10 +87,13 @@ class MonteCarloMove(eqx.Module):
                 _both(tally, need),
             ), None
 
-        before, tally = energy(atoms)
-        start = atoms, before, jnp.zeros((), jnp.int32), tally
+        begun = atoms.position
+        first, tally = energy(atoms)
+        start = atoms, first, jnp.zeros((), jnp.int32), tally
         (atoms, _, accepted, tally), _ = lax.scan(attempt, start, jax.random.split(key, self.attempts))
-        position = jnp.where(system.fits(tally), atoms.position, jnp.nan)
+        position = jnp.where(
+            system.fits(tally) & ~jnp.isnan(first) & jnp.isfinite(begun).all(), atoms.position, jnp.nan
+        )
         share = accepted.astype(position.dtype) / self.attempts
         return Moved(eqx.tree_at(lambda a: a.position, atoms, position), share), tally
 
@@ -120,9 +124,12 @@ def moved_states(
     """
     check_key(key, needed=True)
     assert key is not None
-    known = np.asarray(times, float)
-    gaps = np.diff(known)
-    if len(gaps) < 1 or not np.allclose(gaps, gaps[0], rtol=1e-3):
+    if traced(times):
+        raise ArgumentError("Argument `times` must be known where there are moves, but is traced. Close over it.")
+    gaps = np.diff(np.asarray(times, float))
+    if len(gaps) < 1:
+        raise ArgumentError("Argument `times` must hold at least two times where there are moves.")
+    if not np.allclose(gaps, gaps[0], rtol=1e-3, atol=0):
         raise ArgumentError(
             f"Argument `times` must be equally far apart where there are moves, but the gaps are {gaps}."
         )
