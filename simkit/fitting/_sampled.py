@@ -61,7 +61,7 @@ def fit_sampled(
     check_left_out(others, "averages over draws, which are fitted from one start. Leave it out.")
     theta = problem.natural(_start(problem, starts, key))
     shares = effective_shares(problem, theta)
-    total, rounds, cut, found = 0, 0, False, None
+    total, rounds, cut, found, own = 0, 0, False, None, None
     while True:
         if rounds or not (shares >= BEGUN).all():  # NaN: nothing was drawn yet
             drawn = kept_refresh(problem, theta, jax.random.fold_in(key, rounds), held, f"draws-{rounds:06d}")
@@ -78,11 +78,13 @@ def fit_sampled(
         shares, rounds = effective_shares(problem, found.estimate), rounds + 1
         best = float(found.objective[0])
         counter.tell(f"draws {rounds}: objective {best:.6g}, {shares.min():.0%} of the draws count there")
-        if (shares >= SETTLED).all() or rounds == ROUNDS or _within_errors(problem, theta, found, shares):
+        # A descent that the share of its draws stopped says nothing of how far the optimum is.
+        own = _own_errors(problem, found) if (shares >= FREE).all() else None
+        if (shares >= SETTLED).all() or rounds == ROUNDS or (own is not None and _within(found, theta, own)):
             break
         theta = found.estimate
     assert found is not None  # the first draws are always made
-    words = _sentences(problem, found, shares, rounds)
+    words = _sentences(problem, found, shares, rounds, own)
     method = f"{found.method}, draws made {rounds} times" if rounds > 1 else found.method
     return dataclasses.replace(
         found, iterations=jnp.full_like(found.iterations, total), misfit=(*found.misfit, *words), method=method, cut=cut
@@ -152,16 +154,14 @@ def _start(problem: Problem, starts: ArrayLike | Sequence[Any], key: PRNGKeyArra
     return z
 
 
-def _within_errors(problem: Problem, theta: Array, found: FitResult, shares: np.ndarray) -> bool:
-    """Tell whether a descent that the share of its draws did not stop went no farther than draws scatter: two of their errors.
+def _within(found: FitResult, theta: Array, own: np.ndarray) -> bool:
+    """Tell whether a descent went no farther than draws scatter: two of their errors.
 
     Where observables fluctuate, as the density of a hundred molecules does, draws can count nowhere near the optimum that other
     draws say: more rounds would go to and fro.
     """
-    if not (shares >= FREE).all():
-        return False
     away = np.abs(np.asarray(found.estimate, float) - np.asarray(theta, float))
-    return bool((away <= 2 * _own_errors(problem, found)).all())
+    return bool((away <= 2 * own).all())
 
 
 def _own_errors(problem: Problem, found: FitResult) -> Float[np.ndarray, " parameters"]:
@@ -171,7 +171,9 @@ def _own_errors(problem: Problem, found: FitResult) -> Float[np.ndarray, " param
     return errors_of_draws(problem, found.estimate, jnp.asarray(covariance, problem.times.dtype))
 
 
-def _sentences(problem: Problem, found: FitResult, shares: np.ndarray, rounds: int) -> list[str]:
+def _sentences(
+    problem: Problem, found: FitResult, shares: np.ndarray, rounds: int, own: np.ndarray | None
+) -> list[str]:
     """Error that the finite number of draws adds to the estimate, and whether the fit settled."""
     words = []
     if not (shares >= FREE).all():
@@ -180,7 +182,7 @@ def _sentences(problem: Problem, found: FitResult, shares: np.ndarray, rounds: i
             f"after {rounds} rounds only {shares.min():.0%} of the draws of `{worst}` count at the estimate, so that it has not "
             "settled. Draw more frames, or begin nearer."
         )
-    own = _own_errors(problem, found)
+    own = _own_errors(problem, found) if own is None else own
     error = np.asarray(found.standard_error, float)
     for name, part, whole in zip(problem.names, own, error, strict=True):
         if np.isnan(part):

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from engine.composition import close
-from engine.launches import both, noting
+from engine.launches import both, noting, with_own_derivative, with_unknown_operation
 
 import simkit
 from simkit.engine.kernels import _back
@@ -265,12 +265,7 @@ def test_sizes_of_records():
 
 
 def test_functions_with_their_own_derivatives_keep_them(used):
-    @jax.custom_jvp
-    def power(x):
-        return x**3
-
-    power.defjvp(lambda primals, tangents: (power(primals[0]), 7.0 * tangents[0]))  # no derivative of it
-    odd = from_function(lambda t, y, p: -p["rate"] * power(y), {"rate": 1.0})
+    odd = with_own_derivative()
 
     def loss(rate):
         known = {"over": {"rate": rate}, "solver": RK4(), "step": simkit.Fixed(5)}
@@ -281,7 +276,7 @@ def test_functions_with_their_own_derivatives_keep_them(used):
 
 
 def test_operations_that_no_kernel_has_are_left_to_xla(used):
-    special = from_function(lambda t, y, p: jax.scipy.special.gammaln(1 + y**2) - p["rate"] * y, {"rate": 1.0})
+    special = with_unknown_operation()
 
     def loss(rate):
         known = {"over": {"rate": rate}, "solver": RK4(), "step": simkit.Fixed(5)}

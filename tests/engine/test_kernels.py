@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from engine.composition import close
-from engine.launches import both, noting
+from engine.launches import both, noting, with_own_derivative, with_unknown_operation
 from jax.sharding import AxisType, PartitionSpec
 
 import simkit
@@ -239,13 +239,7 @@ def test_larger_states_stay_with_programs_of_xla(used, size):
 
 def test_functions_with_their_own_derivatives_keep_them(used):
     """Inlined they would lose them: such a system is solved in a kernel, and differentiated outside."""
-
-    @jax.custom_jvp
-    def power(x):
-        return x**3
-
-    power.defjvp(lambda primals, tangents: (power(primals[0]), 7.0 * tangents[0]))  # no derivative of it
-    odd = from_function(lambda t, y, p: -p["rate"] * power(y), {"rate": 1.0})
+    odd = with_own_derivative()
     over = jnp.linspace(0.5, 1.0, COUNT)
     run = lambda rate: simkit.ensemble(odd, jnp.ones(1), [0.0, 1.0], over={"rate": rate}, solver=Tsit5(), step=STEP).ys
     expected, found = both(lambda: run(over), used, "solve")
@@ -256,7 +250,7 @@ def test_functions_with_their_own_derivatives_keep_them(used):
 
 
 def test_operations_that_no_kernel_has_are_left_to_xla(used):
-    special = from_function(lambda t, y, p: jax.scipy.special.gammaln(1 + y**2) - p["rate"] * y, {"rate": 1.0})
+    special = with_unknown_operation()
     over = {"rate": np.linspace(0.5, 1.0, COUNT)}
     run = lambda: simkit.ensemble(special, jnp.ones(1), [0.0, 1.0], over=over, solver=Tsit5(), step=STEP).ys
     expected, found = both(run, used)

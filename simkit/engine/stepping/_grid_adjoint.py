@@ -21,7 +21,7 @@ from ..kernels._back import Cotangents, Sizes, check_derivatives, in_turns, shap
 from ..kernels._emit import rewritten
 from ..kernels._launch import EVEN_LANES, Block, Given, Made, launch
 from ..kernels._mode import NotInKernel
-from ._grid_posed import Posed, Steps, given_of, joined, of_active, repeat
+from ._grid_posed import Posed, Steps, fronted, given_of, joined, of_active, repeat
 
 
 def pulled(
@@ -225,9 +225,7 @@ def _batch(
     active: tuple[int, ...],
 ) -> Any:
     """A batch of cotangents alone is one of more directions; another one has more members."""
-    count = next(x.shape[dim] for x, dim in zip(values, dims, strict=True) if dim is not None)
-    *values, g = (x if dim is None else jnp.moveaxis(x, dim, 0) for x, dim in zip(values, dims, strict=True))
-    *batched, varied = (dim is not None for dim in dims)
+    count, (*values, g), (*batched, varied) = fronted(values, dims)
     bind = functools.partial(_back_p.bind, posed=posed, active=active)
     if not any(batched):
         found = bind(*values, g.reshape(-1, *g.shape[2:]), own=own, members=members)

@@ -31,7 +31,7 @@ from ..kernels._launch import EVEN_LANES, Block, Made, launch
 from ..kernels._mode import NotInKernel, mode
 from ._fixed_grid import ends_of, points_of
 from ._grid_adjoint import pulled
-from ._grid_posed import Posed, Steps, by_scan, given_of, joined, of_active, repeat
+from ._grid_posed import Posed, Steps, by_scan, fronted, given_of, joined, of_active, repeat
 from ._grid_tangents import pushed
 
 
@@ -132,11 +132,9 @@ def _batch(
     own: tuple[bool, ...] | None,
     members: int | None,
 ) -> Any:
-    count = next(x.shape[dim] for x, dim in zip(values, dims, strict=True) if dim is not None)
-    values = [x if dim is None else jnp.moveaxis(x, dim, 0) for x, dim in zip(values, dims, strict=True)]
-    batched = tuple(dim is not None for dim in dims)
+    count, values, batched = fronted(values, dims)
     if own is None or members is None:
-        return _grid_p.bind(*values, posed=posed, own=batched, members=count), 0
+        return _grid_p.bind(*values, posed=posed, own=tuple(batched), members=count), 0
     values, own = joined(values, batched, own, count, members)
     found = _grid_p.bind(*values, posed=posed, own=own, members=count * members)
     return found.reshape(count, members, *found.shape[1:]), 0

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from ..adaptive._merging import batch_size
 from ..kernels._components import evaluated
 from ..kernels._launch import Block, Given
 from ..kernels._objects import boxed
@@ -138,6 +139,12 @@ def repeat(count: int | Array, body: Callable[[Array, Any], Any], carry: Any) ->
     last = jnp.full((), count, jnp.int32)
     step = lambda c: (c[0] + 1, c[1], body(c[0], c[2]))
     return jax.lax.while_loop(lambda c: c[0] < c[1], step, (jnp.zeros((), jnp.int32), last, carry))[2]
+
+
+def fronted(values: Sequence[Any], dims: Sequence[int | None]) -> tuple[int, list[Any], list[bool]]:
+    """The size of a batch, its operands with the batch in front, and which of them have it."""
+    front = [x if dim is None else jnp.moveaxis(x, dim, 0) for x, dim in zip(values, dims, strict=True)]
+    return batch_size(values, dims), front, [dim is not None for dim in dims]
 
 
 def joined(

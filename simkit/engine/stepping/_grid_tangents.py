@@ -16,7 +16,7 @@ from ..kernels._back import check_derivatives
 from ..kernels._emit import rewritten
 from ..kernels._launch import EVEN_LANES, Block, Given, Made, launch
 from ..kernels._mode import NotInKernel
-from ._grid_posed import Posed, Steps, given_of, joined, of_active, repeat
+from ._grid_posed import Posed, Steps, fronted, given_of, joined, of_active, repeat
 
 
 def pushed(
@@ -150,9 +150,8 @@ def _batch(
     active: tuple[int, ...],
 ) -> Any:
     """A batch of tangents alone is one of more directions; another one has more members."""
-    count = next(x.shape[dim] for x, dim in zip(given, dims, strict=True) if dim is not None)
-    front = [x if dim is None else jnp.moveaxis(x, dim, 0) for x, dim in zip(given, dims, strict=True)]
-    new, end = [dim is not None for dim in dims], len(front) - len(active)
+    count, front, new = fronted(given, dims)
+    end = len(front) - len(active)
     spread = lambda x, has: x if has else jnp.broadcast_to(x[None], (count, *x.shape))
     dots = [spread(x, has) for x, has in zip(front[end:], new[end:], strict=True)]
     values, new = front[:end], new[:end]
